@@ -1,0 +1,1 @@
+"""The command line: click over the SDK's client."""

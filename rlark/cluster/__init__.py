@@ -1,0 +1,1 @@
+"""Places where Jobs run: nodes, leases, workers."""

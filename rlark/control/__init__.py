@@ -1,0 +1,1 @@
+"""The controller: verbs, phases, queue, reconciliation and the ledger. Plain Python; it does not know Ray."""

@@ -1,0 +1,100 @@
+"""What an engine declares about itself, and how engines are found.
+
+An engine is a package registered under the entry point group `rlark.engines`; the entry point
+names its `Engine`. The declaration imports nothing heavy, so that checks stay fast.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Literal
+
+GROUP = "rlark.engines"
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """Something an engine cannot do without.
+
+    Attributes:
+        kind: what is looked for: an importable package or a program on PATH.
+        name: the import name or the program's name.
+        install: the command that meets it.
+    """
+
+    kind: Literal["package", "program"]
+    name: str
+    install: str
+
+    def met(self) -> bool:
+        """Look, without importing the package."""
+        if self.kind == "program":
+            return shutil.which(self.name) is not None
+        try:
+            return importlib.util.find_spec(self.name) is not None
+        except (ImportError, ValueError):
+            return False
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine's declaration.
+
+    Attributes:
+        id: its name in `runner.engine`, for example `starter-ppo`.
+        title: one line for people.
+        module: what `python -m` starts, for example `engines.starter_ppo`.
+        program: `module:attribute` of its `rlark.runtime.component.Program`; heavy, loaded by the run only.
+        config: `module:attribute` of its pydantic configuration model; light, loaded by checks.
+        components: the components that must be placed, lower case.
+        requirements: what it needs on the node.
+        tasks: the task kinds it accepts, as in a task pack's `kind`.
+        max_ranks: component -> the most ranks it can use; a component not named has no limit.
+        can_fuse: True when all components may run in one process.
+        uses_gpu: True when a GPU can make it faster.
+    """
+
+    id: str
+    title: str
+    module: str
+    program: str
+    config: str
+    components: tuple[str, ...] = ("actor", "rollout", "env")
+    requirements: tuple[Requirement, ...] = ()
+    tasks: tuple[str, ...] = ()
+    max_ranks: Mapping[str, int] = field(default_factory=dict)
+    can_fuse: bool = True
+    uses_gpu: bool = True
+
+    def unmet(self) -> list[Requirement]:
+        """What is missing here."""
+        return [requirement for requirement in self.requirements if not requirement.met()]
+
+
+def find_engines() -> dict[str, Engine]:
+    """Every engine installed here, by id, in the order of their ids."""
+    found = {}
+    for point in entry_points(group=GROUP):
+        engine = point.load()
+        if isinstance(engine, Engine):
+            found[engine.id] = engine
+    return dict(sorted(found.items()))
+
+
+def load_attribute(reference: str) -> object:
+    """What a `module:attribute` names.
+
+    Raises:
+        ImportError: no such module, or it has no such attribute.
+    """
+    module, _, attribute = reference.partition(":")
+    loaded = importlib.import_module(module)
+    try:
+        return getattr(loaded, attribute)
+    except AttributeError:
+        raise ImportError(f"{module} has no {attribute}") from None

@@ -1,0 +1,1 @@
+"""Proofs: what a run claims, and whether its files bear it out."""

@@ -1,0 +1,1 @@
+"""The one room for the operating system: time, processes, ports, devices and Ray's head."""

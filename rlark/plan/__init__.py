@@ -1,0 +1,1 @@
+"""What will happen: pure decisions over a Job and an inventory. No Ray, no files, no clock."""

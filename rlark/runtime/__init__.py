@@ -1,0 +1,1 @@
+"""All that an engine's author needs: components, trajectories, trainers, and `main`."""

@@ -1,0 +1,244 @@
+"""The protocols an engine fills in: Env, Rollout, Actor, and the Program that makes them.
+
+Arrays are numpy or know how to become numpy (`numpy.asarray`); the runtime never asks which
+library made them. N is the number of environments of one rank, O the observation width, A the
+action width, T the steps of a rollout.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlark.evidence.result import Result
+from rlark.folder import JobFolder
+
+if TYPE_CHECKING:
+    from rlark.runtime.trajectory import Trajectory
+
+Array = NDArray[Any]
+FloatArray = NDArray[np.float32]
+BoolArray = NDArray[np.bool_]
+Metrics = dict[str, float]
+"""One number a name, names in camelCase; NaN means "not measured" and is written as null."""
+State = dict[str, Any]
+"""What a component needs to continue as if it had never stopped: arrays, numbers, strings, nested."""
+Weights = Any
+"""What an Actor publishes and a Rollout loads; pickles, and is a snapshot (never a live buffer)."""
+C = TypeVar("C")
+
+
+class Step(NamedTuple):
+    """What one step of N environments gives.
+
+    Attributes:
+        observation: [N, O]; of a finished environment already the next episode's first.
+        reward: [N].
+        terminated: [N] bool, the episode ended by itself: its value after the end is zero.
+        truncated: [N] bool, the episode was cut off: bootstrap from `final_observation`.
+        final_observation: [N, O], before any reset; equals `observation` where nothing ended.
+    """
+
+    observation: FloatArray
+    reward: FloatArray
+    terminated: BoolArray
+    truncated: BoolArray
+    final_observation: FloatArray
+
+
+class Decision(NamedTuple):
+    """What the policy does about N observations.
+
+    Attributes:
+        action: [N, A], as sampled; the environment clamps it.
+        log_prob: [N], of the action as sampled.
+        value: [N], estimated return from here.
+    """
+
+    action: FloatArray
+    log_prob: FloatArray
+    value: FloatArray
+
+
+@dataclass(frozen=True)
+class Context:
+    """Who a component is.
+
+    Attributes:
+        component: `actor`, `rollout` or `env`.
+        rank: from 0 within the component.
+        world_size: how many ranks the component has.
+        seed: the run's seed; derive streams as `numpy.random.SeedSequence([seed, component number, rank])`,
+            so that fused and placed runs draw the same numbers.
+        device: `cpu` or `cuda`; the rank's own GPU is always `cuda:0` of what it may see.
+        threads: how many threads may compute here.
+        log: the rank's logger.
+    """
+
+    component: str
+    rank: int
+    world_size: int
+    seed: int
+    device: str
+    threads: int
+    log: logging.Logger
+
+
+class Env(Protocol):
+    """N environments stepped together, resetting themselves when an episode ends."""
+
+    def reset(self) -> FloatArray:
+        """Start every environment anew: the first observations [N, O]."""
+        ...
+
+    def step(self, action: Array) -> Step:
+        """Advance every environment by one control step with actions [N, A]."""
+        ...
+
+    def metrics(self) -> Metrics:
+        """What finished since the last call (mean reward, recent success, ...); clears the counts."""
+        ...
+
+    def state(self) -> State:
+        """Everything needed to continue exactly here."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Continue from there."""
+        ...
+
+
+class Rollout(Protocol):
+    """The policy as it acts."""
+
+    def act(self, observation: FloatArray) -> Decision:
+        """Sample actions for observations [N, O]."""
+        ...
+
+    def value(self, observation: FloatArray) -> FloatArray:
+        """Estimated returns [N] from observations [N, O]; for bootstrapping."""
+        ...
+
+    def load(self, weights: Weights) -> None:
+        """Act with these weights from now on."""
+        ...
+
+    def state(self) -> State:
+        """Everything needed to continue exactly here (its random stream; weights come from the Actor)."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Continue from there."""
+        ...
+
+
+class Actor(Protocol):
+    """The policy as it learns."""
+
+    def update(self, trajectory: Trajectory) -> Metrics:
+        """Learn from one rollout."""
+        ...
+
+    def weights(self) -> Weights:
+        """A snapshot for Rollouts, normaliser included."""
+        ...
+
+    def state(self) -> State:
+        """Everything needed to continue exactly here: weights, optimiser, normaliser, random stream."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Continue from there."""
+        ...
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a run, known before it starts.
+
+    Attributes:
+        iterations: how many times rollout and update are repeated.
+        num_envs: environments over all Env ranks.
+        steps: control steps of one rollout (T).
+        observation_size: O.
+        action_size: A.
+        save_interval: iterations between checkpoints; 0 for the engine's default of iterations // 8.
+    """
+
+    iterations: int
+    num_envs: int
+    steps: int
+    observation_size: int
+    action_size: int
+    save_interval: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """What export may look at when training is over.
+
+    Attributes:
+        folder: the job folder; products go to `folder.artifacts`.
+        history: the metrics of every iteration, in order.
+        checkpoints: `checkpoints/global_step_N/` folders written, oldest first; each holds `actor.pkl`,
+            the pickled `Actor.state()` of rank 0, read by `rlark.runtime.checkpoint.load_actor`.
+        actor: `Actor.state()` of rank 0 at the end.
+        training_seconds: wall time of all iterations.
+        env_steps: control steps taken over all environments.
+        device: `cpu` or `cuda`: what training really used.
+        device_name: product name of it.
+        cuda_requested: True when the configuration asked for a GPU.
+        fused: True when one process ran all components.
+    """
+
+    folder: JobFolder
+    history: list[Metrics]
+    checkpoints: list[Any]
+    actor: State
+    training_seconds: float
+    env_steps: int
+    device: str
+    device_name: str
+    cuda_requested: bool
+    fused: bool
+
+
+class Program(Protocol[C]):
+    """What an engine offers to the runtime; `Engine.program` names an instance of it."""
+
+    def config(self, raw: Mapping[str, object], base: str) -> C:
+        """The engine's own configuration from the effective one; relative paths start at `base`.
+
+        Raises:
+            ValueError: a key or value is wrong.
+        """
+        ...
+
+    def shape(self, config: C) -> Shape:
+        """The sizes of the run."""
+        ...
+
+    def env(self, config: C, context: Context) -> Env:
+        """The Env of one rank: its share of the environments, `num_envs / world_size`."""
+        ...
+
+    def rollout(self, config: C, context: Context) -> Rollout:
+        """The Rollout of one rank."""
+        ...
+
+    def actor(self, config: C, context: Context) -> Actor:
+        """The Actor of one rank."""
+        ...
+
+    def progress(self, metrics: Metrics) -> str:
+        """The tail of a progress line after `iter i/N`: `meanReward=… recentSuccess=… goalRange=[a,b]`."""
+        ...
+
+    def export(self, config: C, run: Run) -> Result:
+        """Choose a checkpoint, export it, evaluate it, write every product to `artifacts/`."""
+        ...

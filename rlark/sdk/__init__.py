@@ -1,0 +1,1 @@
+"""The notebook SDK: a client of the API over HTTP."""

@@ -1,0 +1,1 @@
+"""What is written: the Job, its status, findings, and YAML with positions."""

@@ -1,0 +1,76 @@
+"""One thing that was found in a Job, with its place in the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from rlark.errors import PlacementError, RlarkError, SpecError
+from rlark.model import Model
+
+Severity = Literal["error", "warning", "info"]
+
+
+class Finding(Model):
+    """One thing that was found, told so that it can be mended.
+
+    Attributes:
+        code: stable, `RL` and three digits; one table in docs/findings.md.
+        severity: nothing starts while an `error` stands.
+        path: dotted place in the Job, `spec.tasks[0].ray.replicas`; empty for the whole file.
+        file: the file it stands in, where there is one.
+        line: counted from 1; 0 when the place is unknown (a Job that came as JSON).
+        column: counted from 1; 0 when the place is unknown.
+        message: what is wrong and why.
+        expected: what the rule asks for, short.
+        actual: what stands there, short; never a secret.
+        hint: how to mend it.
+        curable: True when another node, or this node at another time, could run the Job as it
+            stands: such errors end in exit code 4 rather than 3.
+    """
+
+    code: str
+    severity: Severity = "error"
+    path: str = ""
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    message: str
+    expected: str | None = None
+    actual: str | None = None
+    hint: str | None = None
+    curable: bool = False
+
+    def __str__(self) -> str:
+        """`job.yaml:7:16: error RL021 spec.tasks[0].ray.replicas: message (hint)`."""
+        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
+        subject = f" {self.path}" if self.path else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{place}{': ' if place else ''}{self.severity} {self.code}{subject}: {self.message}{hint}"
+
+
+def errors_of(findings: Iterable[Finding]) -> list[Finding]:
+    """Those that keep a Job from starting."""
+    return [finding for finding in findings if finding.severity == "error"]
+
+
+def exit_code(findings: Iterable[Finding]) -> int:
+    """The one table of validate, preview, submit and the API: 0 none, 4 only curable errors, else 3."""
+    errors = errors_of(findings)
+    if not errors:
+        return 0
+    kind = PlacementError if all(finding.curable for finding in errors) else SpecError
+    return kind.exit_code
+
+
+def refusal(findings: Iterable[Finding]) -> RlarkError:
+    """The error that carries these findings.
+
+    Args:
+        findings: everything that was found, at least one error among it.
+    """
+    found = list(findings)
+    errors = errors_of(found)
+    kind = PlacementError if all(finding.curable for finding in errors) else SpecError
+    count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
+    return kind(f"the Job has {count}; nothing was started", findings=found)

@@ -1,0 +1,1 @@
+"""The process that lives one Job's life on its node."""
