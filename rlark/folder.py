@@ -21,6 +21,70 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
+class Home:
+    """The state directory: everything one platform knows, readable by its owner only.
+
+    Attributes:
+        root: absolute; `--home`, else `RLARK_HOME`, else `$XDG_STATE_HOME/rlark`, else `~/.local/state/rlark`.
+    """
+
+    root: Path
+
+    @classmethod
+    def find(cls, given: str | Path | None = None) -> Home:
+        """The state directory that this user means."""
+        chosen = given or os.environ.get("RLARK_HOME")
+        if chosen:
+            return cls(Path(chosen).expanduser().absolute())
+        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+        return cls(Path(state).absolute() / "rlark")
+
+    @property
+    def token(self) -> Path:
+        """The API's bearer token, mode 0600."""
+        return self.root / "token"
+
+    @property
+    def ray_token(self) -> Path:
+        """The token of our own Ray head, mode 0600."""
+        return self.root / "ray-token"
+
+    @property
+    def platform(self) -> Path:
+        """What is running: addresses, the head, the supervisor's process (`platform.json`)."""
+        return self.root / "platform.json"
+
+    @property
+    def ledger(self) -> Path:
+        """The truth about Jobs."""
+        return self.root / "ledger.sqlite"
+
+    @property
+    def head(self) -> Path:
+        """Logs and process lists of the head's supervisor."""
+        return self.root / "head"
+
+    @property
+    def jobs(self) -> Path:
+        """One folder a Job."""
+        return self.root / "jobs"
+
+    @property
+    def volumes(self) -> Path:
+        """Named folders that Jobs mount."""
+        return self.root / "volumes"
+
+    def job(self, name: str) -> JobFolder:
+        """The folder of one Job."""
+        return JobFolder(self.jobs / name)
+
+    def create(self) -> None:
+        """Make the directory, readable by its owner only."""
+        for path in (self.root, self.head, self.jobs):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+@dataclass(frozen=True)
 class JobFolder:
     """The folder that outlives a Job's processes.
 

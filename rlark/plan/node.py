@@ -22,6 +22,12 @@ GPU_MODEL = "rlark.io/gpu-model"
 NODE_NAME = "rlark.io/node"
 
 
+def default_labels(name: str, gpu_model: str = "") -> dict[str, str]:
+    """The labels a node has unless `up --labels` says otherwise."""
+    labels = {HOSTNAME: name, CATEGORY: "cloud", CATEGORY_CLOUD: "true"}
+    return labels | ({GPU_MODEL: gpu_model.replace(" ", "-")} if gpu_model else {})
+
+
 class Node(StoredModel):
     """One machine (or Ray node) that can run Jobs.
 

@@ -65,6 +65,20 @@ class Decision(NamedTuple):
     value: FloatArray
 
 
+class DeviceUse(NamedTuple):
+    """Which device a component really computes on.
+
+    Attributes:
+        device: `cpu` or `cuda`.
+        name: the product name.
+        cuda_requested: True when `cuda` was asked for by name.
+    """
+
+    device: str
+    name: str
+    cuda_requested: bool
+
+
 @dataclass(frozen=True)
 class Context:
     """Who a component is.
@@ -75,7 +89,8 @@ class Context:
         world_size: how many ranks the component has.
         seed: the run's seed; derive streams as `numpy.random.SeedSequence([seed, component number, rank])`,
             so that fused and placed runs draw the same numbers.
-        device: `cpu` or `cuda`; the rank's own GPU is always `cuda:0` of what it may see.
+        device: what the configuration asks for, `auto`, `cuda` or `cpu`. CUDA_VISIBLE_DEVICES is already
+            narrowed to the rank's own GPUs, so the first visible one is the rank's.
         threads: how many threads may compute here.
         log: the rank's logger.
     """
@@ -144,6 +159,10 @@ class Actor(Protocol):
         """Learn from one rollout."""
         ...
 
+    def device(self) -> DeviceUse:
+        """What it really computes on."""
+        ...
+
     def weights(self) -> Weights:
         """A snapshot for Rollouts, normaliser included."""
         ...
@@ -190,9 +209,7 @@ class Run:
         actor: `Actor.state()` of rank 0 at the end.
         training_seconds: wall time of all iterations.
         env_steps: control steps taken over all environments.
-        device: `cpu` or `cuda`: what training really used.
-        device_name: product name of it.
-        cuda_requested: True when the configuration asked for a GPU.
+        device: what training really used.
         fused: True when one process ran all components.
     """
 
@@ -202,9 +219,7 @@ class Run:
     actor: State
     training_seconds: float
     env_steps: int
-    device: str
-    device_name: str
-    cuda_requested: bool
+    device: DeviceUse
     fused: bool
 
 
