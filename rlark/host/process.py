@@ -1,0 +1,277 @@
+"""Processes: started in a session of their own, told apart for ever, ended as whole trees.
+
+Everything is read from /proc in one pass and every signal goes through a pidfd that was checked
+against the start time, so that a recycled pid is never hit. A zombie counts as gone: its memory,
+files and devices are free, and nobody may be there to reap it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from rlark.host.clock import Clock
+
+PROC = Path("/proc")
+POLL_S = 0.05
+KILL_WAIT_S = 5.0
+_PR_SET_CHILD_SUBREAPER = 36
+_COMMAND_LENGTH = 160
+
+
+@dataclass(frozen=True, order=True)
+class ProcessId:
+    """A process, unlike a bare pid never mistaken for a later one.
+
+    Attributes:
+        pid: the kernel's number for it.
+        starttime: clock ticks from boot to its start.
+    """
+
+    pid: int
+    starttime: int
+
+    def to_json(self) -> dict[str, int]:
+        """`{"pid", "starttime"}`, as it stands in files."""
+        return {"pid": self.pid, "starttime": self.starttime}
+
+    @classmethod
+    def from_json(cls, value: object) -> ProcessId | None:
+        """Read it back; None for anything else."""
+        if not isinstance(value, Mapping):
+            return None
+        pid, starttime = value.get("pid"), value.get("starttime")
+        return cls(pid, starttime) if isinstance(pid, int) and isinstance(starttime, int) else None
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What /proc/PID/stat says."""
+
+    parent: int
+    state: str
+    starttime: int
+
+    @property
+    def gone(self) -> bool:
+        return self.state in "ZX"
+
+
+def _row(pid: int) -> _Row | None:
+    try:
+        text = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = text[text.rfind(")") + 2 :].split()  # the name before may itself hold blanks and brackets
+    return _Row(parent=int(fields[1]), state=fields[0], starttime=int(fields[19]))
+
+
+def _table() -> dict[int, _Row]:
+    rows = ((int(name), _row(int(name))) for name in os.listdir(PROC) if name.isdigit())  # noqa: PTH208
+    return {pid: row for pid, row in rows if row is not None}
+
+
+def become_subreaper() -> None:
+    """Let orphaned descendants be re-parented to this process, so that none escapes the walk.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
+
+
+def identify(pid: int) -> ProcessId | None:
+    """The identity of a living process; None when there is none, or only its zombie."""
+    row = _row(pid)
+    return None if row is None or row.gone else ProcessId(pid, row.starttime)
+
+
+def this_process() -> ProcessId:
+    """The identity of the calling process."""
+    own = identify(os.getpid())
+    if own is None:
+        raise OSError("/proc does not show this process; is it mounted?")
+    return own
+
+
+def alive(process: ProcessId) -> bool:
+    """Whether that very process still lives."""
+    return identify(process.pid) == process
+
+
+def descendants(pid: int) -> list[ProcessId]:
+    """Living processes below a pid, parents before children; the pid itself is not among them."""
+    return _below(_table(), [pid])
+
+
+def _below(table: Mapping[int, _Row], roots: Iterable[int]) -> list[ProcessId]:
+    children: dict[int, list[int]] = {}
+    for pid, row in table.items():
+        children.setdefault(row.parent, []).append(pid)
+    found: list[ProcessId] = []
+    seen = set(roots)
+    waiting = list(seen)
+    while waiting:
+        for child in children.get(waiting.pop(0), ()):
+            if child not in seen:
+                seen.add(child)
+                waiting.append(child)  # a zombie cannot have children, but its row may be a moment old
+                if not table[child].gone:
+                    found.append(ProcessId(child, table[child].starttime))
+    return found
+
+
+def command(pid: int) -> str:
+    """The command line as the process shows it; empty when it is gone."""
+    try:
+        raw = (PROC / str(pid) / "cmdline").read_bytes()
+        name = raw.replace(b"\0", b" ").decode(errors="replace").strip()
+        return (name or (PROC / str(pid) / "comm").read_text(encoding="utf-8").strip())[:_COMMAND_LENGTH]
+    except OSError:
+        return ""
+
+
+def describe(process: ProcessId) -> str:
+    """A process for people: `1234 (python train.py)`."""
+    shown = command(process.pid) if alive(process) else ""
+    return f"{process.pid} ({shown})" if shown else str(process.pid)
+
+
+def send(process: ProcessId, number: signal.Signals) -> bool:
+    """Signal that very process and no later one with its pid.
+
+    Returns:
+        False when it is gone already, or belongs to somebody else.
+    """
+    try:
+        handle = os.pidfd_open(process.pid)
+    except OSError:
+        return False
+    try:
+        if not alive(process):
+            return False
+        signal.pidfd_send_signal(handle, number)
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(handle)
+
+
+def spawn(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stdout: int | IO[bytes] | None = None,
+    stderr: int | IO[bytes] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a process in a session and group of its own, without standard input.
+
+    Args:
+        argv: the program and its arguments; no shell.
+        env: the whole environment; None inherits.
+        cwd: where it starts.
+        stdout: as `subprocess.Popen` takes it.
+        stderr: as `subprocess.Popen` takes it.
+
+    Raises:
+        OSError: the program cannot be started.
+    """
+    return subprocess.Popen(
+        list(argv),
+        env=None if env is None else dict(env),
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+    )
+
+
+def reap(keep: Iterable[int] = ()) -> None:
+    """Collect the zombies among this process's children.
+
+    Args:
+        keep: pids whose exit status somebody else waits for (a `Popen`'s).
+    """
+    spared = set(keep)
+    for pid, row in _table().items():
+        if row.parent == os.getpid() and row.state == "Z" and pid not in spared:
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                continue
+
+
+def end_tree(root: ProcessId | None, grace_s: float, clock: Clock) -> list[ProcessId]:
+    """End a process with all its descendants: SIGTERM, the grace period, SIGKILL.
+
+    Args:
+        root: the top of the tree, ended too; None for every descendant of the calling process,
+            which should be a subreaper so that daemons are still below it.
+        grace_s: seconds between the two signals; 0 kills at once.
+        clock: measures the grace period.
+
+    Returns:
+        What still lives afterwards; empty when all is gone.
+    """
+    return _end(_Tree([], top=os.getpid()) if root is None else _Tree([root]), grace_s, clock)
+
+
+def end(processes: Iterable[ProcessId], grace_s: float, clock: Clock) -> list[ProcessId]:
+    """End processes with all their descendants, as `end_tree` does.
+
+    What they start meanwhile is found too, even when its parent has died before it.
+    """
+    return _end(_Tree(processes), grace_s, clock)
+
+
+def _end(tree: _Tree, grace_s: float, clock: Clock) -> list[ProcessId]:
+    if grace_s > 0:
+        for process in tree.living():
+            send(process, signal.SIGTERM)
+        _wait(tree, grace_s, clock, number=None)
+    _wait(tree, KILL_WAIT_S, clock, number=signal.SIGKILL)
+    return tree.living()
+
+
+class _Tree:
+    """A set of processes that grows by the children it is seen to have."""
+
+    def __init__(self, roots: Iterable[ProcessId], top: int | None = None) -> None:
+        self._known = set(roots)
+        self._top = [] if top is None else [top]  # looked under, never part of the tree itself
+
+    def living(self) -> list[ProcessId]:
+        """All that live now, those below the known ones included."""
+        table = _table()
+        known = {process for process in self._known if _lives(table, process)}
+        known.update(_below(table, [*self._top, *(process.pid for process in known)]))
+        self._known = known
+        return sorted(known)
+
+
+def _lives(table: Mapping[int, _Row], process: ProcessId) -> bool:
+    row = table.get(process.pid)
+    return row is not None and not row.gone and row.starttime == process.starttime
+
+
+def _wait(tree: _Tree, limit_s: float, clock: Clock, number: signal.Signals | None) -> None:
+    """Wait until the tree is gone, sending a signal to what is left at each look."""
+    until = clock.monotonic() + limit_s
+    while living := tree.living():
+        for process in living if number is not None else ():
+            send(process, number or signal.SIGKILL)
+        if clock.monotonic() >= until:
+            return
+        clock.sleep(POLL_S)
