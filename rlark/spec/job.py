@@ -1,0 +1,332 @@
+"""The Job as it is written: every field of the file, with its meaning, and nothing decided.
+
+Which values a single node allows is said by the rules in `rlark.plan.rules`; this module says
+what can be written at all. The JSON schema is made of these models, so every field has a
+description.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from rlark.model import Model
+from rlark.spec.quantity import cpu_count, memory_bytes, seconds
+
+API_VERSION = "rlinf.io/v1alpha1"
+KIND = "Job"
+WORKER = "worker"
+COMPONENTS = ("actor", "rollout", "env")
+SAFETY_CONFIRMED = "rlark.io/device-safety-confirmed"
+
+
+class Written(Model):
+    """A part of the file: a text is never taken for a number, nor a number for a text."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+def _checked_cpu(value: object) -> object:
+    cpu_count(value)
+    return value
+
+
+def _checked_memory(value: object) -> object:
+    memory_bytes(value)
+    return value
+
+
+def _checked_duration(value: object) -> object:
+    seconds(value)
+    return value
+
+
+Cpu = Annotated[int | float | str, BeforeValidator(_checked_cpu)]
+Memory = Annotated[int | str, BeforeValidator(_checked_memory)]
+Duration = Annotated[str, BeforeValidator(_checked_duration)]
+
+
+class Metadata(Written):
+    """What the Job is called."""
+
+    name: str = Field(
+        description="The Job's name: 1 to 63 of a-z, 0-9 and '-', alphanumeric at both ends.",
+        examples=["originbot-goalnav"],
+    )
+    labels: dict[str, str] = Field(
+        default_factory=dict, description="Words to find the Job by.", examples=[{"team": "navigation"}]
+    )
+    annotations: dict[str, str] = Field(default_factory=dict, description="Notes for programs and people.")
+
+
+class Resources(Written):
+    """What the Job takes of its node; counted in leases, not enforced."""
+
+    cpu: Cpu = Field(default=1, description="CPUs: a number, or thousandths as 500m.", examples=[2])
+    memory: Memory | None = Field(
+        default=None, description="Memory, as 4Gi; not counted when absent.", examples=["4Gi"]
+    )
+    gpu: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description="GPUs. When absent, what the placement needs, and 0 without a configuration.",
+        examples=[1],
+    )
+    shm: Memory | None = Field(
+        default=None, description="Shared memory under /dev/shm, as 2Gi; not counted when absent.", examples=["2Gi"]
+    )
+
+    @property
+    def cpus(self) -> float:
+        """CPUs."""
+        return cpu_count(self.cpu)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of memory; 0 when not counted."""
+        return memory_bytes(self.memory) if self.memory is not None else 0
+
+    @property
+    def shm_bytes(self) -> int:
+        """Bytes of shared memory; 0 when not counted."""
+        return memory_bytes(self.shm) if self.shm is not None else 0
+
+
+class SecretRef(Written):
+    """Which secret a variable is read from."""
+
+    name: str = Field(description="The secret's name in the server's store.", examples=["huggingface"])
+    key: str = Field(description="The key within that secret.", examples=["token"])
+
+
+class ValueFrom(Written):
+    """Where a variable's value is read from."""
+
+    secret_ref: SecretRef = Field(description="A secret of the server's store.")
+
+
+class EnvVar(Written):
+    """One environment variable: its value, or where it comes from."""
+
+    name: str = Field(description="The variable's name.", examples=["MUJOCO_GL"])
+    value: str | None = Field(default=None, description="Its value; a text, so quote numbers.", examples=["egl"])
+    value_from: ValueFrom | None = Field(default=None, description="Where its value comes from, instead of `value`.")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> EnvVar:
+        if (self.value is None) == (self.value_from is None):
+            raise PydanticCustomError(
+                "RL034", "the variable {name} needs value or valueFrom, and not both", {"name": self.name}
+            )
+        return self
+
+
+class Mount(Written):
+    """A folder that the Job sees: one of the node's own, or a named one that rlark keeps."""
+
+    name: str = Field(default="", description="A name for people.", examples=["data"])
+    host_path: str | None = Field(
+        default=None, description="An existing folder of the node, absolute.", examples=["/data/inputs"]
+    )
+    volume: str | None = Field(
+        default=None,
+        description="A named folder kept under the state directory, 1 to 63 of a-z, 0-9 and '-'.",
+        examples=["goalnav-out"],
+    )
+    mount_path: str = Field(description="Where the Job sees it, absolute.", examples=["/mnt/dataset"])
+    read_only: bool = Field(default=False, description="True when the Job must not write there.")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Mount:
+        if (self.host_path is None) == (self.volume is None):
+            raise PydanticCustomError(
+                "RL035", "the mount at {path} needs hostPath or volume, and not both", {"path": self.mount_path}
+            )
+        return self
+
+
+class Origin(Written):
+    """Where an inline configuration was composed from."""
+
+    path: str = Field(description="The file it was composed from.", examples=["/home/me/configs/originbot_ppo.yaml"])
+    overrides: list[str] = Field(default_factory=list, description="The overrides that were applied.")
+
+
+class ConfigSource(Written):
+    """An RLinf-style configuration, composed with Hydra: a file, a folder and a name, or inline."""
+
+    path: str | None = Field(
+        default=None, description="A YAML file, relative to the Job file.", examples=["../configs/originbot_ppo.yaml"]
+    )
+    dir: str | None = Field(default=None, description="A Hydra configuration folder, together with `name`.")
+    name: str | None = Field(default=None, description="The configuration's name in `dir`, without .yaml.")
+    inline: dict[str, JsonValue] | None = Field(default=None, description="The configuration itself.")
+    overrides: list[str] = Field(
+        default_factory=list, description="Hydra overrides, applied in order.", examples=[["algorithm.seed=7"]]
+    )
+    origin: Origin | None = Field(
+        default=None, description="Where an inline configuration was composed from; written by rlark."
+    )
+
+    @model_validator(mode="after")
+    def _one_form(self) -> ConfigSource:
+        named = self.dir is not None or self.name is not None
+        forms = [form for form, used in (("path", self.path), ("inline", self.inline)) if used is not None]
+        forms += ["dir and name"] if named else []
+        if len(forms) != 1 or (named and (self.dir is None or self.name is None)):
+            raise PydanticCustomError(
+                "RL036",
+                "a configuration is given as path, or as dir and name, or as inline; here: {forms}",
+                {"forms": ", ".join(forms) or "none"},
+            )
+        return self
+
+
+class Ray(Written):
+    """How the Job runs on Ray."""
+
+    replicas: int = Field(default=1, description="How many workers; only 1 on a single node.", examples=[1])
+    image: str | None = Field(
+        default=None,
+        description="A container image with an explicit tag or a digest; checked and recorded, not used on a host.",
+        examples=["registry.example.com/rlinf:v0.3.0"],
+    )
+    resources: Resources = Field(default=Resources(), description="What the Job takes of its node.")
+    env: list[EnvVar] = Field(default_factory=list, description="Environment variables of the Job.")
+    mounts: list[Mount] = Field(default_factory=list, description="Folders the Job sees.")
+    config: ConfigSource | None = Field(default=None, description="The configuration of an engine, or of RLinf.")
+    head: Literal["auto", "platform", "job"] = Field(
+        default="auto", description="Which Ray head runs it: the platform's, or one of its own."
+    )
+    sandbox: Literal["auto", "none", "bubblewrap"] = Field(default="auto", description="How the Job is fenced in.")
+
+
+class FirstSignal(Written):
+    """The first sign of life."""
+
+    pattern: str = Field(
+        description="A Python regular expression searched in each line of stdout and stderr.", examples=["iter 1/"]
+    )
+    within: Duration | None = Field(default=None, description="How long after the start it may take.", examples=["5m"])
+
+    @field_validator("pattern")
+    @classmethod
+    def _compiles(cls, value: str) -> str:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise PydanticCustomError(
+                "RL037", "the pattern is no Python regular expression: {reason}", {"reason": str(error)}
+            ) from None
+        return value
+
+    @property
+    def within_s(self) -> float | None:
+        """Seconds after the start; None without a deadline."""
+        return seconds(self.within) if self.within is not None else None
+
+
+class ExpectedOutput(Written):
+    """A file that proves the work."""
+
+    path: str = Field(
+        description="Relative to the job's artifacts folder, or absolute; globs allowed.", examples=["policy.onnx"]
+    )
+    min_bytes: Annotated[int, Field(ge=0)] = Field(default=1, description="The least size in bytes.", examples=[1024])
+
+
+class Expect(Written):
+    """What proves that the Job works."""
+
+    first_signal: FirstSignal | None = Field(default=None, description="The first sign of life.")
+    outputs: list[ExpectedOutput] = Field(default_factory=list, description="Files that must be there at the end.")
+    gate: bool = Field(default=False, description="True when a failed quality gate makes the Job Failed.")
+
+
+class Worker(Written):
+    """The one process that runs the Job: the only entry of `spec.tasks`."""
+
+    name: str = Field(description="Always `worker`.", examples=["worker"])
+    head: bool = Field(default=False, description="True: the worker is the Header, which starts the Job.")
+    role: str = Field(default="", description="Kept for RLark; without meaning here.", examples=["Actor"])
+    agent_type: str = Field(default="Ray", description="Ray.", examples=["Ray"])
+    node_selector: dict[str, str] = Field(
+        default_factory=dict,
+        description="Labels the node must have: all keys, any of a key's comma-separated values.",
+        examples=[{"rlark.io/node-category-cloud": "true"}],
+    )
+    prepare_script: str = Field(
+        default="", description="Bash that is sourced first; exports, cd and activate persist. Blank is absent."
+    )
+    ray: Ray = Field(default=Ray(), description="How the Job runs on Ray.")
+    kubernetes: dict[str, JsonValue] | None = Field(default=None, description="RLark's Kubernetes form of the Job.")
+    run_script: str = Field(
+        default="",
+        description="Bash that is the run, instead of an engine. Blank is absent.",
+        examples=["python train.py"],
+    )
+    tensor_board_dir: str = Field(
+        default="", description="Where TensorBoard's event files go; the job folder's own when empty."
+    )
+    expect: Expect = Field(default=Expect(), description="What proves that the Job works.")
+
+    @property
+    def prepare(self) -> str:
+        """The prepare script; empty when absent or blank."""
+        return self.prepare_script if self.prepare_script.strip() else ""
+
+    @property
+    def run(self) -> str:
+        """The run script; empty when absent or blank."""
+        return self.run_script if self.run_script.strip() else ""
+
+
+class Spec(Written):
+    """What is to run, and how it may end."""
+
+    tasks: list[Worker] = Field(description="Exactly one, named `worker`.")
+    stopped: bool = Field(default=False, description="True: accepted, and not started.")
+    priority: int = Field(default=0, description="Higher runs earlier; first come, first served within one.")
+    restart_policy: Literal["Never", "OnFailure"] = Field(
+        default="Never", description="Whether a failed attempt is followed by another."
+    )
+    backoff_limit: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="How many further attempts OnFailure allows."
+    )
+    active_deadline: Duration | None = Field(default=None, description="How long an attempt may take.", examples=["2h"])
+    termination_grace: Duration = Field(
+        default="30s", description="How long a stopped Job may take to end by itself.", examples=["30s"]
+    )
+    domain: str = Field(default="", description="Only empty: one node needs no cross-cluster network.")
+    ssh_public_key: str = Field(default="", description="An SSH public key; checked and recorded.")
+
+    @property
+    def deadline_s(self) -> float | None:
+        """Seconds an attempt may take; None without a limit."""
+        return seconds(self.active_deadline) if self.active_deadline is not None else None
+
+    @property
+    def grace_s(self) -> float:
+        """Seconds between SIGTERM and SIGKILL."""
+        return seconds(self.termination_grace)
+
+
+class Job(Written):
+    """One run on one node."""
+
+    api_version: str = Field(description="Always rlinf.io/v1alpha1.", examples=[API_VERSION])
+    kind: str = Field(description="Always Job.", examples=[KIND])
+    metadata: Metadata = Field(description="What the Job is called.")
+    spec: Spec = Field(description="What is to run, and how it may end.")
+
+    @property
+    def name(self) -> str:
+        """The Job's name."""
+        return self.metadata.name
+
+    @property
+    def worker(self) -> Worker:
+        """The single entry of `spec.tasks`; the shape rules have counted them."""
+        return self.spec.tasks[0]

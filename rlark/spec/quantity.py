@@ -1,0 +1,80 @@
+"""Amounts as people write them: `4Gi` of memory, `500m` of a CPU, `1h30m` of time."""
+
+from __future__ import annotations
+
+import math
+import re
+
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
+_DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+_MEMORY_UNITS = _BINARY | _DECIMAL
+_AMOUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([A-Za-z]{0,2})")
+_TIME_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_TIME_PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
+_TIME = re.compile(rf"(?:{_TIME_PART.pattern})+")
+
+
+def memory_bytes(value: object) -> int:
+    """Bytes of an amount of memory.
+
+    Args:
+        value: a whole number of bytes, or a text such as `4Gi`, `512Mi` or `2G`.
+
+    Raises:
+        ValueError: it is neither, with what to write instead.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    match = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
+    if match is None or match[2] not in _MEMORY_UNITS:
+        raise ValueError(f"{value!r} is no amount of memory: write 4Gi, 512Mi, 2G or a whole number of bytes")
+    return (
+        math.ceil(float(match[1]) * _MEMORY_UNITS[match[2]])
+        if "." in match[1]
+        else int(match[1]) * _MEMORY_UNITS[match[2]]
+    )
+
+
+def cpu_count(value: object) -> float:
+    """CPUs of an amount of CPU.
+
+    Args:
+        value: a number, or a text such as `2`, `1.5` or `500m` (thousandths).
+
+    Raises:
+        ValueError: it is neither, or not above 0.
+    """
+    count = 0.0
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        count = float(value)
+    elif isinstance(value, str) and (match := _AMOUNT.fullmatch(value)) and match[2] in {"", "m"}:
+        count = float(match[1]) / (1000 if match[2] else 1)
+    if not (math.isfinite(count) and count > 0):
+        raise ValueError(f"{value!r} is no amount of CPU: write a number above 0, or thousandths as 500m")
+    return count
+
+
+def seconds(value: object) -> float:
+    """Seconds of a duration.
+
+    Args:
+        value: a text such as `30s`, `5m`, `2h` or `1h30m`.
+
+    Raises:
+        ValueError: it is none, or not above 0.
+    """
+    total = 0.0
+    if isinstance(value, str) and _TIME.fullmatch(value):
+        total = sum(float(number) * _TIME_UNITS[unit] for number, unit in _TIME_PART.findall(value))
+    if total <= 0:
+        raise ValueError(f"{value!r} is no duration: write a number above 0 with its unit, as 30s, 5m, 2h or 1h30m")
+    return total
+
+
+def spell_bytes(count: int) -> str:
+    """Bytes for people: `4Gi`, `1.5Gi`, `700Mi`, `12`."""
+    for unit in ("Pi", "Ti", "Gi", "Mi", "Ki"):
+        size = _BINARY[unit]
+        if count >= size:
+            return f"{count / size:.4g}{unit}" if count / size < 1000 else f"{count // size}{unit}"
+    return str(count)
