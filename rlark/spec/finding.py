@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from typing import Literal
 
@@ -47,6 +48,13 @@ class Finding(Model):
         subject = f" {self.path}" if self.path else ""
         hint = f" ({self.hint})" if self.hint else ""
         return f"{place}{': ' if place else ''}{self.severity} {self.code}{subject}: {self.message}{hint}"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant; None where none is near."""
+    spelt = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), spelt, 1)
+    return spelt[near[0]] if near else None
 
 
 def errors_of(findings: Iterable[Finding]) -> list[Finding]:
