@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Self
 
 _WORDS = {"yes": True, "no": False, "on": True, "off": False}
 _BOOLEANS = {form: value for word, value in _WORDS.items() for form in (word, word.title(), word.upper())}
-_BINARY = re.compile(r"[-+]?0b[01_]*[01][01_]*")
-_HEX = re.compile(r"[-+]?0x[0-9a-fA-F_]*[0-9a-fA-F][0-9a-fA-F_]*")
-_OCTAL = re.compile(r"[-+]?0[0-7_]+")
-_GROUPED = re.compile(r"[-+]?[1-9][0-9]*_[0-9_]*")
-_GROUPED_FLOAT = re.compile(r"[-+]?(?=[0-9.]*_)[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?")
-_SEXAGESIMAL = re.compile(r"[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+")
-_SEXAGESIMAL_FLOAT = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*")
-_TEXT_AFTER_ALL = re.compile(r"0o[0-7]+|[-+]?0[0-9]*[89][0-9]*")
+
+
+def _base60(digits: str) -> float:
+    value: float = 0
+    for field in digits.lstrip("+-").split(":"):
+        value = value * 60 + (float(field) if "." in field else int(field))
+    return -value if digits.startswith("-") else value
+
+
+_READERS: tuple[tuple[re.Pattern[str], Callable[[str], object]], ...] = tuple(
+    (re.compile(pattern), read)
+    for pattern, read in (
+        (r"[-+]?0b_*[01][01_]*", lambda digits: int(digits, 2)),
+        (r"[-+]?0x_*[0-9a-fA-F][0-9a-fA-F_]*", lambda digits: int(digits, 16)),
+        (r"[-+]?0[0-7_]+", lambda digits: int(digits, 8)),
+        (r"[-+]?[1-9][0-9]*_[0-9_]*", int),
+        (r"[-+]?(?=[0-9.]*_)[0-9][0-9_]*\.[0-9_]*(?:[eE][-+]?[0-9]+)?", float),
+        (r"[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+", _base60),
+        (r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*", _base60),
+        (r"0o[0-7]+|[-+]?0[0-9]*[89][0-9]*", str),
+    )
+)
+"""What a number looks like, and how it is read once its underscores are gone."""
 
 
 class Unquoted(str):
@@ -29,7 +46,7 @@ class Unquoted(str):
 
     reads_as: object
 
-    def __new__(cls, text: str, reads_as: object) -> Unquoted:
+    def __new__(cls, text: str, reads_as: object) -> Self:
         """Keep the text and what it would be taken for."""
         made = super().__new__(cls, text)
         made.reads_as = reads_as
@@ -56,30 +73,4 @@ def yaml11_surprise(text: str) -> object | None:
         return _BOOLEANS[text]
     if not text[:1].isdigit() and text[:1] not in "+-":
         return None
-    return _number(text)
-
-
-def _number(text: str) -> object | None:
-    digits = text.replace("_", "")
-    if _BINARY.fullmatch(text):
-        return int(digits, 2)
-    if _HEX.fullmatch(text):
-        return int(digits, 16)
-    if _OCTAL.fullmatch(text):
-        return int(digits, 8)
-    if _GROUPED.fullmatch(text):
-        return int(digits)
-    if _GROUPED_FLOAT.fullmatch(text):
-        return float(digits)
-    if _SEXAGESIMAL.fullmatch(text):
-        return _base60(digits)
-    if _SEXAGESIMAL_FLOAT.fullmatch(text):
-        return _base60(digits)
-    return text if _TEXT_AFTER_ALL.fullmatch(text) else None
-
-
-def _base60(digits: str) -> float:
-    value: float = 0
-    for field in digits.lstrip("+-").split(":"):
-        value = value * 60 + (float(field) if "." in field else int(field))
-    return -value if digits.startswith("-") else value
+    return next((read(text.replace("_", "")) for pattern, read in _READERS if pattern.fullmatch(text)), None)
