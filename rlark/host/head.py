@@ -1,0 +1,381 @@
+"""One Ray head, kept whole by a small supervisor process: `python -m rlark.host.head CONFIG.json`.
+
+The supervisor never imports Ray. It runs `ray start --head` once, becomes the parent of all
+that this leaves behind, and then watches: without its GCS or raylet a head is of no use, so the
+rest is ended too; a dead dashboard, which nobody else restarts, is started again. Who lives is
+written to a file each second, so that `rlark down` can clean up after a supervisor that was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rlark.errors import ClusterError
+from rlark.folder import read_json, write_json
+from rlark.host import ports, process
+from rlark.host.clock import Clock, SystemClock, stamp
+from rlark.host.process import ProcessId
+
+START_TIMEOUT_S = 90.0
+WATCH_S = 0.5
+RAYLET_GRACE_S = 1.0
+TREE_GRACE_S = 0.7
+DASHBOARD_PAUSE_S = 2.0
+
+_PASSED_ON = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|PYTHONPATH|VIRTUAL_ENV|XDG_\w+|SSL_CERT_\w+"
+    r"|\w+_proxy|\w+_PROXY|CUDA_HOME|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|MALLOC_\w+|OPENBLAS_\w+"
+)
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True)
+class HeadConfig:
+    """How a head is to be started; crosses to the supervisor as a JSON file.
+
+    Attributes:
+        folder: where state, process list and logs go.
+        temp_dir: Ray's own temporary directory, short (see `short_temp_dir`).
+        token_path: the file with Ray's token, mode 0600.
+        dashboard_port: 0 takes a free one.
+        num_cpus: None lets Ray count.
+        num_gpus: None lets Ray count; more than there are fakes them.
+        memory: bytes Ray may hand out; None lets Ray decide.
+        labels: Ray node labels.
+        env: further environment variables of the head and of everything that runs on it.
+        fakes_gpus: True drops CUDA_VISIBLE_DEVICES, which would contradict faked GPUs.
+    """
+
+    folder: str
+    temp_dir: str
+    token_path: str
+    dashboard_port: int = 0
+    num_cpus: int | None = None
+    num_gpus: int | None = None
+    memory: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    fakes_gpus: bool = False
+
+    @classmethod
+    def read(cls, path: Path) -> HeadConfig:
+        """Read what `write` wrote."""
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
+
+    def write(self, path: Path) -> None:
+        """Write it for the supervisor."""
+        write_json(path, asdict(self))
+
+
+@dataclass(frozen=True)
+class HeadFiles:
+    """The files by which a supervisor speaks.
+
+    Attributes:
+        folder: `HeadConfig.folder`.
+    """
+
+    folder: Path
+
+    @property
+    def config(self) -> Path:
+        """What was asked for."""
+        return self.folder / "config.json"
+
+    @property
+    def state(self) -> Path:
+        """`{"state": "starting" | "ready" | "failed" | "ended", ...}`."""
+        return self.folder / "head.json"
+
+    @property
+    def processes(self) -> Path:
+        """Every process of the head, as of a second ago."""
+        return self.folder / "processes.json"
+
+    @property
+    def ray_log(self) -> Path:
+        """What `ray start` said."""
+        return self.folder / "ray-start.log"
+
+    @property
+    def log(self) -> Path:
+        """What the supervisor said."""
+        return self.folder / "supervisor.log"
+
+
+def boot_id() -> str:
+    """The kernel's name for this boot; process ids of another boot mean nothing."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def recorded_processes(files: HeadFiles) -> list[ProcessId]:
+    """The head's processes that still live, by the supervisor's list; empty after a reboot."""
+    try:
+        record = read_json(files.processes) or {}
+    except ValueError:
+        return []
+    listed = record.get("processes")
+    if record.get("bootId") != boot_id() or not isinstance(listed, list):
+        return []
+    return [one for one in map(ProcessId.from_json, listed) if one is not None and process.alive(one)]
+
+
+def short_temp_dir(home: Path) -> Path:
+    """A private directory for Ray's sockets, whose paths must stay under 108 bytes.
+
+    Args:
+        home: the state directory; `<home>/ray` when that is short enough, else one under TMPDIR or /tmp.
+
+    Raises:
+        ClusterError: the directory belongs to somebody else.
+    """
+    digest = f"{hash_of(str(home)):08x}"
+    name = f"rlark-{os.getuid()}-{digest}"
+    candidates = [home / "ray", Path(os.environ.get("TMPDIR", "/tmp")) / name, Path("/tmp") / name]  # noqa: S108
+    chosen = next((path for path in candidates if len(os.fsencode(path)) <= 34), candidates[-1])
+    chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
+    facts = chosen.lstat()
+    if facts.st_uid != os.getuid() or chosen.is_symlink() or facts.st_mode & 0o077:
+        raise ClusterError(
+            f"{chosen} is not a private directory of this user, so Ray's sockets cannot lie there.",
+            hint=f"remove it, or choose another state directory: rlark up --home DIR (now {home})",
+        )
+    return chosen
+
+
+def hash_of(text: str) -> int:
+    """A stable 32-bit number for a text (FNV-1a)."""
+    value = 0x811C9DC5
+    for byte in text.encode():
+        value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF
+    return value
+
+
+def clean_env(config: HeadConfig, outer: Mapping[str, str]) -> dict[str, str]:
+    """The head's environment, built from nothing: what programs need, Ray's switches, and `config.env`."""
+    env = {name: value for name, value in outer.items() if _PASSED_ON.fullmatch(name)}
+    if config.fakes_gpus:
+        env.pop("CUDA_VISIBLE_DEVICES", None)
+    return {
+        "LANG": "C.UTF-8",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        **env,
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": config.token_path,
+        "RAY_START_HOOK": "rlark.host.hook.lean",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        **config.env,
+    }
+
+
+def start_command(config: HeadConfig, block: ports.PortBlock) -> tuple[list[str], dict[str, str], dict[str, int]]:
+    """`ray start` with every port explicit.
+
+    Args:
+        config: the head's configuration.
+        block: where the ports come from.
+
+    Returns:
+        argv, the two variables for ports that have no flag, and the ports by name.
+    """
+    names = ("port", "dashboard-agent-listen-port", "dashboard-agent-grpc-port", "runtime-env-agent-port")
+    more = ("metrics-export-port", "node-manager-port", "object-manager-port", "ray-client-server-port")
+    chosen = {name: block.take() for name in (*names, *more, "dashboard-metrics", "autoscaler-metrics")}
+    env = {
+        "DASHBOARD_METRIC_PORT": str(chosen["dashboard-metrics"]),
+        "AUTOSCALER_METRIC_PORT": str(chosen["autoscaler-metrics"]),
+    }
+    chosen["dashboard-port"] = config.dashboard_port or block.take()
+    lowest, highest = block.rest()
+    argv = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--disable-usage-stats"]
+    argv += ["--include-log-monitor=false", "--dashboard-host=127.0.0.1", f"--temp-dir={config.temp_dir}"]
+    argv += [f"--{name}={chosen[name]}" for name in (*names, *more, "dashboard-port")]
+    argv += [f"--min-worker-port={lowest}", f"--max-worker-port={highest}"]
+    for flag, value in (("num-cpus", config.num_cpus), ("num-gpus", config.num_gpus), ("memory", config.memory)):
+        argv += [] if value is None else [f"--{flag}={value}"]
+    if config.labels:
+        argv.append("--labels=" + ",".join(f"{key}={value}" for key, value in config.labels.items()))
+    return argv, env, chosen
+
+
+def rays_reason(output: str) -> str:
+    """Ray's own reason in the output of a failed `ray start`: the last line of its traceback, or its last words."""
+    lines = [_ANSI.sub("", line).rstrip() for line in output.splitlines()]
+    lines = [line for line in lines if line.strip()]
+    raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b.*", line)]
+    return (raised[-1] if raised else " ".join(lines[-2:])) or "it said nothing"
+
+
+class Supervisor:
+    """Starts one head, watches it, ends it."""
+
+    def __init__(self, config: HeadConfig, clock: Clock) -> None:
+        """Take the configuration; nothing starts yet."""
+        self._config = config
+        self._clock = clock
+        self._files = HeadFiles(Path(config.folder))
+        self._env = clean_env(config, os.environ)
+        self._wanted = True
+        self._vital: dict[str, ProcessId] = {}
+        self._dashboard: _Dashboard | None = None
+        self._recorded: list[ProcessId] = []
+
+    def run(self) -> int:
+        """Live as long as the head; the exit code is 0 only for an asked-for end."""
+        process.become_subreaper()
+        signal.signal(signal.SIGTERM, self._end_wanted)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._write("starting")
+        with ports.claim_block() as block:
+            try:
+                reason = self._start(block)
+                while reason is None and self._wanted:
+                    self._clock.sleep(WATCH_S)
+                    reason = self._look()
+            except Exception as error:  # noqa: BLE001 - whatever happened, the head must be ended and the reason told
+                reason = f"the head's supervisor failed: {error!r}"
+            survivors = self._stop()
+        self._write("failed" if reason else "ended", error=reason, survivors=[process.describe(s) for s in survivors])
+        return 1 if reason else 0
+
+    def _end_wanted(self, *_: object) -> None:
+        self._wanted = False
+
+    def _start(self, block: ports.PortBlock) -> str | None:
+        """Run `ray start`; the reason when it fails."""
+        argv, more, chosen = start_command(self._config, block)
+        self._env |= more
+        with self._files.ray_log.open("wb") as log:
+            starting = process.spawn(argv, env=self._env, stdout=log, stderr=subprocess.STDOUT)
+        until = self._clock.monotonic() + START_TIMEOUT_S
+        while starting.poll() is None:
+            if not self._wanted:
+                return "it was asked to end while it started"
+            if self._clock.monotonic() > until:
+                return f"Ray did not start within {START_TIMEOUT_S:.0f} s; see {self._files.ray_log}"
+            self._record()
+            self._clock.sleep(0.05)
+        if starting.returncode != 0:
+            said = self._files.ray_log.read_text(encoding="utf-8", errors="replace")
+            return f"Ray's head did not start: {rays_reason(said)}"
+        return self._ready(chosen)
+
+    def _ready(self, chosen: Mapping[str, int]) -> str | None:
+        for one in process.descendants(os.getpid()):
+            name = _comm(one.pid)
+            if name in ("gcs_server", "raylet"):
+                self._vital[name] = one
+            elif _argv(one.pid)[1:2] and _argv(one.pid)[1].endswith("/dashboard/dashboard.py"):
+                self._dashboard = _Dashboard(one, _argv(one.pid))
+        missing = {"gcs_server", "raylet"} - set(self._vital)
+        if missing:
+            return f"Ray's {' and '.join(sorted(missing))} ended directly after the start; see {self._files.ray_log}"
+        self._record()
+        session = (Path(self._config.temp_dir) / "session_latest").resolve()
+        self._write(
+            "ready",
+            address=f"127.0.0.1:{chosen['port']}",
+            dashboard=f"http://127.0.0.1:{chosen['dashboard-port']}",
+            session=session.name,
+            ports=dict(chosen),
+        )
+        return None
+
+    def _look(self) -> str | None:
+        """One round of the watch; the reason when the head is lost."""
+        process.reap()
+        self._record()
+        for name, one in self._vital.items():
+            if not process.alive(one):
+                return f"Ray's {name} (process {one.pid}) has ended, and the head with it"
+        if self._dashboard is not None and not process.alive(self._dashboard.id):
+            self._restart_dashboard(self._dashboard)
+        elif self._dashboard is not None:
+            self._dashboard.below = process.descendants(self._dashboard.id.pid)
+        return None
+
+    def _restart_dashboard(self, dashboard: _Dashboard) -> None:
+        if self._clock.monotonic() < dashboard.not_before:
+            return
+        process.end(dashboard.below, 0, self._clock)  # its modules would keep sockets that the new one needs
+        started = process.spawn(dashboard.argv, env=self._env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        own = process.identify(started.pid)
+        if own is not None:
+            dashboard.id = own
+        dashboard.below = []
+        dashboard.not_before = self._clock.monotonic() + DASHBOARD_PAUSE_S
+        self._say(f"the dashboard had ended and was started again as process {started.pid}")
+
+    def _stop(self) -> list[ProcessId]:
+        """End everything below; what could not be ended."""
+        raylet = self._vital.get("raylet")
+        if raylet is not None and process.send(raylet, signal.SIGTERM):
+            until = self._clock.monotonic() + RAYLET_GRACE_S
+            while process.alive(raylet) and self._clock.monotonic() < until:
+                self._clock.sleep(process.POLL_S)
+        survivors = process.end_tree(None, TREE_GRACE_S, self._clock)
+        process.reap()
+        self._record()
+        return survivors
+
+    def _record(self) -> None:
+        """Write down who lives, when that has changed."""
+        living = process.descendants(os.getpid())
+        if living != self._recorded:
+            self._recorded = living
+            record = {"bootId": boot_id(), "processes": [one.to_json() for one in living]}
+            write_json(self._files.processes, record)
+
+    def _write(self, state: str, **more: object) -> None:
+        own = process.this_process().to_json()
+        record = {"state": state, "supervisor": own, "bootId": boot_id(), "time": stamp(self._clock.now()), **more}
+        write_json(self._files.state, record)
+
+    def _say(self, text: str) -> None:
+        sys.stderr.write(f"{stamp(self._clock.now())} {text}\n")
+        sys.stderr.flush()
+
+
+@dataclass
+class _Dashboard:
+    """Ray's dashboard process and how to start it again."""
+
+    id: ProcessId
+    argv: list[str]
+    below: list[ProcessId] = field(default_factory=list)
+    not_before: float = 0.0
+
+
+def _comm(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _argv(pid: int) -> list[str]:
+    try:
+        raw = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return []
+    return [part.decode(errors="surrogateescape") for part in raw.rstrip(b"\0").split(b"\0")]
+
+
+def main(argv: list[str]) -> int:
+    """Run the supervisor for a configuration file."""
+    return Supervisor(HeadConfig.read(Path(argv[1])), SystemClock()).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
