@@ -8,7 +8,7 @@ description.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -26,7 +26,7 @@ SAFETY_CONFIRMED = "rlark.io/device-safety-confirmed"
 class Written(Model):
     """A part of the file: a text is never taken for a number, nor a number for a text."""
 
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, validate_by_name=False)
 
 
 def _checked_cpu(value: object) -> object:
@@ -162,7 +162,7 @@ class ConfigSource(Written):
     )
     dir: str | None = Field(default=None, description="A Hydra configuration folder, together with `name`.")
     name: str | None = Field(default=None, description="The configuration's name in `dir`, without .yaml.")
-    inline: dict[str, JsonValue] | None = Field(default=None, description="The configuration itself.")
+    inline: dict[str, Any] | None = Field(default=None, description="The configuration itself.")
     overrides: list[str] = Field(
         default_factory=list, description="Hydra overrides, applied in order.", examples=[["algorithm.seed=7"]]
     )

@@ -108,7 +108,7 @@ EnvelopeVector = Annotated[Envelope, BeforeValidator(_envelope), AfterValidator(
 class PackModel(Model):
     """A part of a pack: a text is never taken for a number, nor NaN for one."""
 
-    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, validate_by_name=False)
 
 
 class Reward(PackModel):
