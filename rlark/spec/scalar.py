@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Self
 
 _WORDS = {"yes": True, "no": False, "on": True, "off": False}
+_LONGEST = 100
+"""Characters; no number that somebody means is longer."""
 _BOOLEANS = {form: value for word, value in _WORDS.items() for form in (word, word.title(), word.upper())}
 
 
@@ -71,6 +73,6 @@ def yaml11_surprise(text: str) -> object | None:
     """
     if text in _BOOLEANS:
         return _BOOLEANS[text]
-    if not text[:1].isdigit() and text[:1] not in "+-":
+    if text[:1] not in "+-0123456789" or len(text) > _LONGEST:
         return None
     return next((read(text.replace("_", "")) for pattern, read in _READERS if pattern.fullmatch(text)), None)

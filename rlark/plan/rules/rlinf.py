@@ -1,0 +1,201 @@
+"""What must hold in an RLinf-style configuration before anything starts.
+
+Placement expressions themselves are rlark.plan.placement's; what must divide what is
+rlark.plan.rules.divisibility's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rlark.engine import Engine
+from rlark.plan.placement import Placement, components
+from rlark.plan.rules.divisibility import check_divisibility
+from rlark.spec.finding import Finding, did_you_mean
+
+CONFIRMATION = "rlark.io/device-safety-confirmed"
+"""The annotation, to be `"true"`, without which nothing moves a real robot."""
+
+_KEYS = (
+    "num_nodes",
+    "component_placement",
+    "node_groups",
+    "profiling",
+    "auto_scheduler",
+    "use_pre_process_policy",
+    "use_wait_before_last_iter_policy",
+    "recreate_nccl_groups",
+    "tracer",
+    "net_emulation",
+)
+"""All that RLinf reads under `cluster`."""
+
+
+def check_configuration(
+    config: Mapping[str, object],
+    placement: Placement | None,
+    engine: Engine | None,
+    path: str,
+    *,
+    devices_confirmed: bool = False,
+) -> list[Finding]:
+    """Check a composed configuration.
+
+    Args:
+        config: the whole of it, after defaults and overrides.
+        placement: where its components go; None where that could not be decided, so that only what
+            does not depend on it is checked.
+        engine: what will run it; None where a run script does, which may change the configuration
+            again: then numbers that do not divide are warnings.
+        path: where the configuration stands in the Job; empty for a file of its own.
+        devices_confirmed: True when the Job carries the annotation `rlark.io/device-safety-confirmed`.
+    """
+    base = f"{path}." if path else ""
+    cluster = config.get("cluster")
+    if not isinstance(cluster, Mapping):
+        message = "the configuration has no cluster section"
+        hint = 'add cluster: {num_nodes: 1, component_placement: {"actor,rollout,env": all}}'
+        return [_error("RL150", f"{base}cluster", message, hint, (_shown(cluster), None))]
+    place = f"{base}cluster"
+    found = [*_num_nodes(cluster, place), *_one_group(cluster, place), *_keys(cluster, place)]
+    if not devices_confirmed:
+        found += _devices(config, base)
+    if engine is not None:
+        found += _components(cluster, engine, place)
+    if engine is not None and placement is not None:
+        found += [*_ranks(cluster, placement, engine, place), *_exchange(cluster, placement, engine, place)]
+    found += check_divisibility(config, placement, base, "warning" if engine is None else "error")
+    return found
+
+
+def _num_nodes(cluster: Mapping[str, object], path: str) -> Iterator[Finding]:
+    value = cluster.get("num_nodes")
+    where = f"{path}.num_nodes" if "num_nodes" in cluster else path
+    if type(value) is int and value == 1:
+        return
+    if type(value) is int and value > 1:
+        message = (
+            f"num_nodes is {value}, and a Job here runs on a single node: "
+            "one machine holds all its GPUs, data and storage"
+        )
+        hint = "set num_nodes: 1; a Job over several machines belongs to RLark's multi-node flow or to KubeRay"
+        yield _error("RL151", where, message, hint, (str(value), "1"))
+        return
+    message = "num_nodes is missing" if value is None else f"num_nodes is {_shown(value)}, not the integer 1"
+    hint = "write num_nodes: 1" + (", without quotes" if isinstance(value, str) else "")
+    yield _error("RL150", where, message, hint, (_shown(value), "1"))
+
+
+def _one_group(cluster: Mapping[str, object], path: str) -> Iterator[Finding]:
+    groups = cluster.get("node_groups")
+    if isinstance(groups, list) and len(groups) > 1:
+        message = f"{len(groups)} node groups, and a Job here runs on a single node"
+        hint = "keep one group; different kinds of nodes belong to RLark's multi-node flow or to KubeRay"
+        yield _error("RL152", f"{path}.node_groups", message, hint, (str(len(groups)), "at most 1"))
+
+
+def _keys(cluster: Mapping[str, object], path: str) -> Iterator[Finding]:
+    """Keys that RLinf drops in silence: a slip is an error, anything else a warning."""
+    missing = "component_placement" not in cluster
+    for key in map(str, cluster):
+        if key in _KEYS:
+            continue
+        near = did_you_mean(key, _KEYS)
+        if near == "component_placement" and missing:
+            continue  # the resolver says so, at the same place
+        hint = f"did you mean {near}?" if near else f"known here are {', '.join(_KEYS)}"
+        yield Finding(
+            code="RL153",
+            severity="error" if near else "warning",
+            path=f"{path}.{key}",
+            message=f"unknown key {key!r}, which RLinf would drop in silence",
+            actual=key,
+            expected=near,
+            hint=hint,
+        )
+
+
+def _devices(config: Mapping[str, object], base: str) -> Iterator[Finding]:
+    """Places that reach a real robot."""
+    message = "this reaches a real device, and nobody has confirmed that it is safe"
+    hint = f'see that device and site are safe, then annotate the Job: metadata.annotations["{CONFIRMATION}"]: "true"'
+    environments = config.get("env")
+    for name, env in environments.items() if isinstance(environments, Mapping) else ():
+        if isinstance(env, Mapping) and env.get("env_type") == "realworld":
+            yield _error("RL160", f"{base}env.{name}.env_type", message, hint, ("realworld", None))
+    cluster = config.get("cluster")
+    groups = cluster.get("node_groups") if isinstance(cluster, Mapping) else None
+    for index, group in enumerate(groups if isinstance(groups, list) else ()):
+        for key in ("hardware", "hardware_type"):
+            if isinstance(group, Mapping) and group.get(key) not in (None, "Accelerator"):
+                yield _error("RL160", f"{base}cluster.node_groups[{index}].{key}", message, hint, (key, None))
+
+
+def _components(cluster: Mapping[str, object], engine: Engine, path: str) -> Iterator[Finding]:
+    """Every component of the engine is placed, and no other."""
+    placed = components(cluster)
+    if not placed:
+        return  # the resolver says so
+    needed = engine.components
+    strange = [name for name in placed if name not in needed]
+    for name in strange:
+        near = did_you_mean(name, [n for n in needed if n not in placed])
+        hint = f"did you mean {near}?" if near else f"its components are {', '.join(needed)}"
+        message = f"{engine.id} has no component {name!r}"
+        yield _error("RL155", f"{path}.component_placement.{placed[name]}", message, hint, (name, None))
+    for name in needed:
+        if name not in placed and did_you_mean(name, strange) is None:
+            message = f"{engine.id} needs {name}, which is not placed"
+            hint = f"add it to component_placement, for example {name}: all"
+            yield _error("RL154", f"{path}.component_placement", message, hint, (None, name))
+
+
+def _ranks(cluster: Mapping[str, object], placement: Placement, engine: Engine, path: str) -> Iterator[Finding]:
+    keys = components(cluster)
+    for name, most in engine.max_ranks.items():
+        ranks = placement.world_size(name)
+        if ranks > most:
+            message = f"{engine.id} uses at most {_count(most, name)}, and {ranks} are placed"
+            example = "0" if most == 1 else f"0-{most - 1}"
+            hint = f"place {name} on {_count(most, 'resource')}, for example {name}: {example}"
+            where = f"{path}.component_placement.{keys.get(name, name)}"
+            yield _error("RL156", where, message, hint, (str(ranks), f"at most {most}"))
+
+
+def _count(number: int, noun: str) -> str:
+    noun = noun if noun == "resource" else f"{noun.capitalize()} rank"
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _exchange(cluster: Mapping[str, object], placement: Placement, engine: Engine, path: str) -> Iterator[Finding]:
+    """Actor and Rollout share some GPUs but not all, so that weights travel both within and between GPUs."""
+    if not {"actor", "rollout"} <= set(engine.components):
+        return
+    actor, rollout = placement.gpus("actor"), placement.gpus("rollout")
+    if not actor & rollout or actor == rollout:
+        return
+    less, more = ("actor", "rollout") if actor < rollout else ("rollout", "actor")
+    part = ", ".join(map(str, sorted(actor & rollout)))
+    message = f"{less} shares only GPUs {part} of {more}'s, and the two exchange weights at every iteration"
+    yield Finding(
+        code="RL133",
+        severity="warning",
+        path=f"{path}.component_placement.{components(cluster).get(less, less)}",
+        message=message,
+        hint="place both on the same GPUs, or on none in common",
+    )
+
+
+def _shown(value: object) -> str | None:
+    """A value as YAML would write it."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)[:60]
+
+
+def _error(code: str, path: str, message: str, hint: str, values: tuple[str | None, str | None]) -> Finding:
+    """A finding with what stands there and what should."""
+    actual, expected = values
+    return Finding(code=code, path=path, message=message, hint=hint, actual=actual, expected=expected)
