@@ -112,7 +112,14 @@ class Env(Protocol):
         ...
 
     def step(self, action: Array) -> Step:
-        """Advance every environment by one control step with actions [N, A]."""
+        """Advance every environment by one control step.
+
+        Args:
+            action: [N, A], float32, valid during the call only: copy what is kept of it.
+
+        Returns:
+            What came of it; the next call may write over its arrays.
+        """
         ...
 
     def metrics(self) -> Metrics:

@@ -1,0 +1,63 @@
+"""What a run was given: the job folder with the plan and the lease in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from rlark.errors import UsageError
+from rlark.folder import JobFolder, read_json
+from rlark.plan.node import Lease
+from rlark.plan.plan import Plan
+
+VARIABLE = "RLARK_JOB_DIR"
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What is run, where, on what.
+
+    Attributes:
+        folder: the job folder.
+        plan: all that was decided.
+        lease: the capacity held by this attempt.
+    """
+
+    folder: JobFolder
+    plan: Plan
+    lease: Lease
+
+    @classmethod
+    def find(cls, environ: Mapping[str, str] = os.environ) -> Assignment:
+        """The assignment that the environment names.
+
+        Raises:
+            UsageError: it names none, or its files cannot be read.
+        """
+        root = environ.get(VARIABLE)
+        if not root:
+            raise UsageError(
+                f"{VARIABLE} is not set, so there is nothing to train.",
+                hint="an engine is started by a Job: rlark submit JOB.yaml",
+            )
+        return cls.read(JobFolder(Path(root)))
+
+    @classmethod
+    def read(cls, folder: JobFolder) -> Assignment:
+        """The assignment of a job folder.
+
+        Raises:
+            UsageError: a file is missing or broken.
+        """
+        try:
+            plan, lease = read_json(folder.plan), read_json(folder.lease)
+            if plan is None or lease is None:
+                missing = folder.plan if plan is None else folder.lease
+                raise UsageError(f"{missing} is missing: the Job was not prepared.", hint="submit it with rlark submit")
+            return cls(folder, Plan.model_validate(plan), Lease.model_validate(lease))
+        except (OSError, ValueError, ValidationError) as error:
+            raise UsageError(f"{folder.root} holds no readable Job: {error}") from error

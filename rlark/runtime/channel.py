@@ -1,0 +1,272 @@
+"""A wire between two processes of a run: frames of arrays over a Unix socket, nothing pickled.
+
+A frame is eight bytes of length and then that many bytes. The socket itself gives the rest: a full
+buffer holds the sender back, and the end of the stream tells that the peer is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlark.runtime.component import Array
+
+PATIENCE_S = 1800.0
+"""How long a live peer may stay silent; a dead one is noticed at once."""
+LONGEST_PATH = 107
+"""Bytes that a Unix socket's path may have."""
+_HEADER = struct.Struct("<Q")
+_CREDENTIALS = struct.Struct("3i")
+_BUFFER = 1 << 20
+_ALIGN = 16
+
+
+class PeerLost(Exception):
+    """The process at the other end of a channel is gone, or silent for too long."""
+
+
+class Channel:
+    """One end of a wire to one peer. Not for two threads at a time."""
+
+    def __init__(
+        self, connection: socket.socket, peer: str = "the other process", patience_s: float = PATIENCE_S
+    ) -> None:
+        """Take over a connected stream socket.
+
+        Args:
+            connection: the socket; it is closed with the channel.
+            peer: who is at the other end, for messages.
+            patience_s: seconds to wait for it at most.
+        """
+        self.peer = peer
+        self._socket = connection
+        self._patience_s = patience_s
+        self._length = bytearray(_HEADER.size)
+        connection.setblocking(True)
+        whole, part = divmod(patience_s, 1)
+        limit = struct.pack("@ll", int(whole), int(part * 1e6))
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):  # in the kernel: settimeout costs a poll a call
+            connection.setsockopt(socket.SOL_SOCKET, option, limit)
+        for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+            connection.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
+
+    def fileno(self) -> int:
+        """The socket's descriptor, for `selectors`."""
+        return self._socket.fileno()
+
+    @property
+    def peer_pid(self) -> int:
+        """The process at the other end, as the kernel knows it."""
+        credentials = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        return int(_CREDENTIALS.unpack(credentials)[0])
+
+    def send(self, *parts: memoryview | bytes) -> None:
+        """Send one frame made of the parts, one after the other.
+
+        Raises:
+            PeerLost: nobody takes it.
+        """
+        total = sum(len(part) for part in parts)
+        try:
+            if total <= _BUFFER:  # one write for what fits, so that the peer wakes once
+                self._socket.sendall(b"".join((_HEADER.pack(total), *parts)))
+                return
+            self._socket.sendall(_HEADER.pack(total))
+            for part in parts:
+                self._socket.sendall(part)
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def receive(self) -> bytearray:
+        """The next frame in a buffer of its own.
+
+        Raises:
+            PeerLost: none comes.
+        """
+        frame = bytearray(self._next_length())
+        self._fill(memoryview(frame))
+        return frame
+
+    def receive_into(self, room: memoryview) -> int:
+        """Put the next frame at the beginning of a buffer.
+
+        Returns:
+            The frame's length in bytes.
+
+        Raises:
+            PeerLost: none comes.
+            ValueError: it does not fit.
+        """
+        length = self._next_length()
+        if length > len(room):
+            raise ValueError(f"{self.peer} sent {length} bytes where at most {len(room)} were agreed")
+        self._fill(room[:length])
+        return length
+
+    def send_object(self, value: object) -> None:
+        """Send anything that pickles: control messages, between processes of one run only."""
+        self.send(pickle.dumps(value, protocol=5))
+
+    def receive_object(self) -> Any:
+        """What `send_object` sent."""
+        return pickle.loads(self.receive())  # noqa: S301  the peer is a process of this run, in a private folder
+
+    def close(self) -> None:
+        """Hang up; the peer sees the end of the stream. Closing twice is harmless."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _next_length(self) -> int:
+        self._fill(memoryview(self._length))
+        return int(_HEADER.unpack(self._length)[0])
+
+    def _fill(self, room: memoryview) -> None:
+        try:
+            while room:
+                count = self._socket.recv_into(room)
+                if count == 0:
+                    raise PeerLost(f"{self.peer} hung up: its process ended")
+                room = room[count:]
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def _lost(self, error: OSError) -> PeerLost:
+        if isinstance(error, BlockingIOError):
+            return PeerLost(f"{self.peer} was silent for {self._patience_s:g} s")
+        return PeerLost(f"{self.peer} is gone: {error.strerror or error}")
+
+
+class Endpoint:
+    """A name in a private folder at which peers can be met."""
+
+    def __init__(self, path: Path, patience_s: float = PATIENCE_S) -> None:
+        """Start to listen.
+
+        Args:
+            path: where; its folder should be readable by its owner only.
+            patience_s: seconds to wait for a peer, and for each frame of it.
+
+        Raises:
+            ValueError: the path is too long for a socket.
+        """
+        require_short(path)
+        self._path = path
+        self._patience_s = patience_s
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.bind(str(path))
+        self._socket.listen(1024)
+
+    def fileno(self) -> int:
+        """The listening descriptor, for `selectors`."""
+        return self._socket.fileno()
+
+    def accept(self, patience_s: float | None = None) -> tuple[str, Channel]:
+        """Meet the next peer: the name it gave, and the channel to it.
+
+        Args:
+            patience_s: seconds to wait; the endpoint's own by default.
+
+        Raises:
+            PeerLost: nobody came in time.
+        """
+        limit = self._patience_s if patience_s is None else patience_s
+        self._socket.settimeout(limit)
+        try:
+            connection, _ = self._socket.accept()
+        except TimeoutError:
+            raise PeerLost(f"nobody came to {self._path.name} within {limit:g} s") from None
+        channel = Channel(connection, patience_s=self._patience_s)
+        channel.peer = channel.receive().decode()
+        return channel.peer, channel
+
+    def close(self) -> None:
+        """Stop listening; channels live on."""
+        self._socket.close()
+
+
+def connect(path: Path, name: str, peer: str, patience_s: float = PATIENCE_S) -> Channel:
+    """Meet the peer that listens at a path.
+
+    Args:
+        path: the peer's endpoint.
+        name: who calls.
+        peer: who is called, for messages.
+        patience_s: seconds to wait for each frame.
+
+    Raises:
+        PeerLost: nobody listens there.
+    """
+    require_short(path)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.connect(str(path))
+    except OSError as error:
+        connection.close()
+        raise PeerLost(f"{peer} does not answer at {path.name}: {error.strerror}") from error
+    channel = Channel(connection, peer, patience_s)
+    channel.send(name.encode())
+    return channel
+
+
+def require_short(path: Path) -> None:
+    """Refuse a path that no Unix socket can have.
+
+    Raises:
+        ValueError: it is longer than 107 bytes.
+    """
+    if len(str(path).encode()) > LONGEST_PATH:
+        raise ValueError(f"{path} is too long for a socket ({LONGEST_PATH} bytes); set TMPDIR to a shorter folder")
+
+
+class Packet:
+    """Arrays of fixed shapes in one buffer, sent and received without a copy of their own.
+
+    Attributes:
+        arrays: by field, views into the buffer.
+    """
+
+    def __init__(self, fields: Mapping[str, tuple[Sequence[int], type]]) -> None:
+        """Lay the fields out one after the other.
+
+        Args:
+            fields: name -> (shape, type), in the order in which they are sent.
+        """
+        self._ends: dict[str, int] = {}
+        starts, end = {}, 0
+        for name, (shape, kind) in fields.items():
+            starts[name] = -(-end // _ALIGN) * _ALIGN
+            end = starts[name] + int(np.prod(shape)) * np.dtype(kind).itemsize
+            self._ends[name] = end
+        self._buffer = memoryview(bytearray(end))
+        self.arrays: dict[str, Array] = {
+            name: np.frombuffer(self._buffer[starts[name] : self._ends[name]], kind).reshape(shape)
+            for name, (shape, kind) in fields.items()
+        }
+
+    def send(self, channel: Channel, upto: str | None = None) -> None:
+        """Send all fields, or those up to and including one.
+
+        Raises:
+            PeerLost: nobody takes them.
+        """
+        channel.send(self._buffer if upto is None else self._buffer[: self._ends[upto]])
+
+    def receive(self, channel: Channel) -> int:
+        """Receive what the peer's packet sent; `has` tells which fields came.
+
+        Raises:
+            PeerLost: nothing comes.
+        """
+        return channel.receive_into(self._buffer)
+
+    def has(self, length: int, field: str) -> bool:
+        """Whether a received length covers a field."""
+        return length >= self._ends[field]

@@ -1,0 +1,216 @@
+"""The run's process: from a job folder to a trained, exported, provable product and an exit code.
+
+0    trained, exported, and everything written down
+1    it failed; failure.json names the first cause
+2    it could not begin: no Job, a missing requirement, a configuration the engine refuses
+143  it was asked to stop, and wrote a checkpoint
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlark.engine import Engine, find_engines, load_attribute
+from rlark.errors import RlarkError, UsageError
+from rlark.folder import write_json
+from rlark.runtime.assignment import Assignment
+from rlark.runtime.failure import Cause, RunFailed
+from rlark.runtime.rank import FUSED, THREADS, fused_rank, rank_env
+from rlark.runtime.seat import show_stacks_on_request
+from rlark.runtime.stop import STOPPED, Stop, Stopped
+from rlark.spec.status import RankStatus
+
+if TYPE_CHECKING:
+    from rlark.evidence.result import Result
+    from rlark.runtime.component import Run
+    from rlark.runtime.trainer import Trainer, Workload
+
+FAILED = 1
+CANNOT_BEGIN = 2
+LOG = "stderr.log"
+
+
+def main(engine_id: str) -> int:
+    """Do what the environment asks of an engine.
+
+    Args:
+        engine_id: as in `runner.engine`.
+
+    Returns:
+        The exit code, for `sys.exit`.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message)s", stream=sys.stderr)
+    stop = Stop()
+    stop.listen()
+    show_stacks_on_request()
+    assignment = None
+    try:
+        assignment = Assignment.find()
+        _work(assignment, _engine(engine_id), stop)
+    except Stopped:
+        _say("stopped as asked")
+        return STOPPED
+    except UsageError as error:
+        return _end(assignment, Cause("", 0, "UsageError", str(error), LOG), CANNOT_BEGIN)
+    except RlarkError as error:
+        return _end(assignment, Cause("", 0, type(error).__name__, str(error), LOG), FAILED)
+    except RunFailed as error:
+        return _end(assignment, error.cause, FAILED)
+    except Exception as error:  # noqa: BLE001  the last place to say what went wrong
+        traceback.print_exc()
+        component = FUSED if assignment is not None and assignment.plan.fused else ""
+        return _end(assignment, Cause.of(error, component, LOG), FAILED)
+    return 0
+
+
+def _engine(engine_id: str) -> Engine:
+    engines = find_engines()
+    engine = engines.get(engine_id)
+    if engine is None:
+        known = ", ".join(engines) or "none"
+        raise UsageError(f"There is no engine {engine_id!r} here; installed: {known}.")
+    unmet = engine.unmet()
+    if unmet:
+        lacks = "; ".join(f"{need.kind} {need.name} ({need.install})" for need in unmet)
+        raise UsageError(f"The engine {engine_id} lacks what it needs: {lacks}.")
+    return engine
+
+
+def _work(assignment: Assignment, engine: Engine, stop: Stop) -> None:
+    """Train, export, and write down what proves it; result.json last."""
+    make = _fused if assignment.plan.fused else _placed
+    with make(assignment, engine, stop) as (workload, trainer):
+        run = _train(assignment, engine, workload, trainer, stop)
+    result = workload.program.export(workload.config, run)  # what trained is gone by now
+    _write_evidence(assignment, result)
+
+
+@contextmanager
+def _fused(assignment: Assignment, engine: Engine, _stop: Stop) -> Iterator[tuple[Workload, Trainer]]:
+    rank = fused_rank(assignment.plan, assignment.lease)
+    env = rank_env(rank, assignment.lease, os.environ, assignment.plan.env)
+    os.environ.update(env)  # before numpy or torch is loaded
+    from rlark.runtime.trainer import FusedTrainer
+
+    workload = _workload(assignment, engine)
+    trainer = FusedTrainer(workload, rank.threads)
+    status = RankStatus(
+        component=FUSED,
+        rank=0,
+        pid=os.getpid(),
+        gpus=list(rank.gpus),
+        visible_devices=env["CUDA_VISIBLE_DEVICES"],
+        faked=any(assignment.lease.devices[gpu].faked for gpu in rank.gpus),
+        log="stdout.log",
+    )
+    _write_ranks(assignment, fused=True, ranks=[status])
+    yield workload, trainer
+
+
+@contextmanager
+def _placed(assignment: Assignment, engine: Engine, stop: Stop) -> Iterator[tuple[Workload, Trainer]]:
+    head = assignment.lease.head
+    if head is None:
+        raise UsageError("The Job is placed on ranks of its own, and no Ray head was leased for it.")
+    os.environ.setdefault(THREADS, str(max(1, int(assignment.lease.cpus))))  # this process exports at the end
+    from rlark.runtime.group import RayGroup
+
+    group = RayGroup(head, assignment.lease.node_id)
+    stop.listen()  # Ray took the signals
+    try:
+        from rlark.runtime.placed import PlacedTrainer
+
+        trainer = PlacedTrainer(assignment, engine.program, group)
+        try:
+            workload = _workload(assignment, engine)  # while the ranks load theirs
+            _write_ranks(assignment, fused=False, ranks=trainer.gather(workload.shape))
+            yield workload, trainer
+        finally:
+            trainer.close()
+    finally:
+        group.close()
+
+
+def _workload(assignment: Assignment, engine: Engine) -> Workload:
+    from rlark.runtime.trainer import Workload
+
+    try:
+        program: Any = load_attribute(engine.program)
+    except ImportError as error:
+        raise UsageError(f"The engine {engine.id} cannot be loaded: {error}.") from error
+    try:
+        return Workload.of(program, assignment.plan)
+    except ValueError as error:
+        raise UsageError(f"The engine {engine.id} refuses its configuration: {error}") from error
+
+
+def _train(assignment: Assignment, engine: Engine, workload: Workload, trainer: Trainer, stop: Stop) -> Run:
+    from rlark.host.clock import SystemClock
+    from rlark.runtime.report import Reporter
+    from rlark.runtime.runner import Runner
+
+    folder, clock = assignment.folder, SystemClock()
+    board = Path(assignment.plan.tensorboard or folder.tensorboard)
+    reporter = Reporter(
+        folder,
+        engine.id,
+        iterations=workload.shape.iterations,
+        tensorboard=board,
+        progress=workload.program.progress,
+        clock=clock,
+    )
+    try:
+        runner = Runner(trainer, workload.shape, folder=folder, reporter=reporter, clock=clock, stop=stop)
+        _resume(assignment, runner)
+        return runner.run(fused=assignment.plan.fused)
+    finally:
+        reporter.close()
+
+
+def _resume(assignment: Assignment, runner: Any) -> None:
+    section = assignment.plan.config.get("runner")
+    chosen = section.get("resume_dir") if isinstance(section, dict) else None
+    if not chosen:
+        return
+    path = Path(assignment.plan.config_base, str(chosen))
+    try:
+        runner.resume(path)
+    except (ValueError, OSError) as error:
+        raise UsageError(f"runner.resume_dir: cannot continue from {path}: {error}") from error
+    _say(f"continuing after iteration {runner.progress.iteration} from {path}")
+
+
+def _write_ranks(assignment: Assignment, *, fused: bool, ranks: list[RankStatus]) -> None:
+    write_json(assignment.folder.ranks, {"fused": fused, "ranks": [rank.to_json() for rank in ranks]})
+
+
+def _write_evidence(assignment: Assignment, result: Result) -> None:
+    from rlark.evidence.manifest import write_manifest
+
+    write_manifest(assignment.folder.artifacts)
+    write_json(assignment.folder.result, result.to_json())
+
+
+def _end(assignment: Assignment | None, cause: Cause, code: int) -> int:
+    """Say why, for people and for the worker."""
+    _say(f"error: {cause}")
+    if assignment is not None:
+        try:
+            write_json(assignment.folder.failure, cause.to_json())
+        except OSError as error:
+            _say(f"error: failure.json could not be written: {error.strerror}")
+            if error.errno == errno.ENOSPC:
+                return FAILED
+    return code
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)  # noqa: T201  this is the run's log

@@ -1,0 +1,115 @@
+"""The loop: iterate, report, checkpoint, and stop when asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rlark.folder import JobFolder
+from rlark.host.clock import Clock
+from rlark.runtime import checkpoint
+from rlark.runtime.component import Metrics, Run, Shape
+from rlark.runtime.report import Reporter
+from rlark.runtime.stop import Stop, Stopped
+from rlark.runtime.trainer import Trainer
+
+CHECKPOINTS = 8
+"""How many checkpoints a run writes unless its configuration says otherwise."""
+
+
+@dataclass
+class Progress:
+    """How far training is.
+
+    Attributes:
+        iteration: iterations done.
+        env_steps: control steps taken over all environments.
+        seconds: wall time of all iterations.
+        history: the metrics of every iteration, in order.
+    """
+
+    iteration: int = 0
+    env_steps: int = 0
+    seconds: float = 0.0
+    history: list[Metrics] = field(default_factory=list)
+
+
+class Runner:
+    """Repeats a trainer's iteration until the run is over."""
+
+    def __init__(
+        self, trainer: Trainer, shape: Shape, *, folder: JobFolder, reporter: Reporter, clock: Clock, stop: Stop
+    ) -> None:
+        """Take what is run.
+
+        Args:
+            trainer: does one iteration.
+            shape: says how many, and how often a checkpoint is due.
+            folder: where checkpoints go.
+            reporter: is told of each iteration.
+            clock: measures the training.
+            stop: says when somebody asked to stop.
+        """
+        self._trainer = trainer
+        self._shape = shape
+        self._folder = folder
+        self._reporter = reporter
+        self._clock = clock
+        self._stop = stop
+        self._interval = shape.save_interval or max(1, shape.iterations // CHECKPOINTS)
+        self.progress = Progress()
+
+    def resume(self, path: Path) -> None:
+        """Continue from a checkpoint folder.
+
+        Raises:
+            ValueError: it is none, was changed, or is of another shape.
+        """
+        state, progress = checkpoint.load(path)
+        self._trainer.restore(state)
+        self.progress = Progress(**progress)
+
+    def run(self, *, fused: bool) -> Run:
+        """Train to the end.
+
+        Args:
+            fused: True when one process runs all components; handed on to export.
+
+        Raises:
+            Stopped: somebody asked to stop; a checkpoint was written first.
+        """
+        with self._stop.deferred():
+            while self.progress.iteration < self._shape.iterations:
+                self._iterate()
+            actor = self._trainer.state()["actor"][0]
+        progress = self.progress
+        return Run(
+            folder=self._folder,
+            history=progress.history,
+            checkpoints=checkpoint.saved(self._folder.checkpoints),
+            actor=actor,
+            training_seconds=progress.seconds,
+            env_steps=progress.env_steps,
+            device=self._trainer.device(),
+            fused=fused,
+        )
+
+    def _iterate(self) -> None:
+        shape, progress = self._shape, self.progress
+        began = self._clock.monotonic()
+        metrics = self._trainer.iterate()
+        progress.seconds += self._clock.monotonic() - began
+        progress.iteration += 1
+        progress.env_steps += shape.steps * shape.num_envs
+        progress.history.append(metrics)
+        self._reporter.iteration(progress.iteration, metrics, progress.env_steps, progress.seconds)
+        stopping = self._stop.requested
+        if stopping or progress.iteration == shape.iterations or progress.iteration % self._interval == 0:
+            self._save()
+        if stopping:
+            raise Stopped
+
+    def _save(self) -> None:
+        checkpoint.save(
+            self._folder.checkpoints, self.progress.iteration, self._trainer.state(), dict(vars(self.progress))
+        )

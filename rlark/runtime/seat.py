@@ -1,0 +1,263 @@
+"""A rank's process: how it gets its environment, meets its peers, is built and takes orders."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from rlark.engine import load_attribute
+from rlark.plan.plan import Plan
+from rlark.runtime.channel import Channel, Endpoint, PeerLost, connect
+from rlark.runtime.rank import Rank
+
+if TYPE_CHECKING:
+    from rlark.runtime.component import DeviceUse, Metrics, State
+    from rlark.runtime.trainer import Workload
+
+CONTROL = "control"
+STACKS = signal.SIGUSR1
+"""A process of a run that catches this prints the stacks of all its threads to its log."""
+
+
+@dataclass(frozen=True)
+class Posting:
+    """All that a rank's process is told.
+
+    Attributes:
+        rank: who it is.
+        env: its whole environment.
+        program: `module:attribute` of the engine's program.
+        plan: the Job's plan.
+        sockets: the private folder in which the ranks meet.
+        path: where Python looks for modules.
+        log: the file its output goes to; empty to leave it alone.
+        work: the folder it works in; empty to stay.
+    """
+
+    rank: Rank
+    env: dict[str, str]
+    program: str
+    plan: Plan
+    sockets: str
+    path: tuple[str, ...] = ()
+    log: str = ""
+    work: str = ""
+
+
+class Listening(NamedTuple):
+    """The rank can be met."""
+
+
+class Ready(NamedTuple):
+    """The rank is built; an Actor says what it computes on."""
+
+    device: DeviceUse | None = None
+
+
+class Done(NamedTuple):
+    """An order was carried out."""
+
+    value: Any = None
+
+
+class Failed(NamedTuple):
+    """The rank cannot go on.
+
+    Attributes:
+        exception: the class's name.
+        message: its text.
+        lost: True when all it knows is that a peer is gone, so that the cause lies elsewhere.
+        at: seconds since the epoch.
+    """
+
+    exception: str
+    message: str
+    lost: bool
+    at: float
+
+
+class Side(Protocol):
+    """What a rank does in an iteration (`rlark.runtime.exchange`)."""
+
+    def begin(self) -> None:
+        """Everything before the first iteration."""
+        ...
+
+    def iterate(self) -> Metrics:
+        """This rank's part of one iteration."""
+        ...
+
+    def state(self) -> State:
+        """What this rank needs to continue."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Continue from there."""
+        ...
+
+
+def take(sockets: str, component: str, rank: int) -> tuple[Channel, Posting]:
+    """Report to the driver and receive the posting."""
+    control = connect(Path(sockets) / CONTROL, f"{component}-{rank}", "the driver")
+    posting: Posting = control.receive_object()
+    return control, posting
+
+
+def settle(posting: Posting) -> None:
+    """Make this process the rank's: environment, module path, log, folder. Nothing heavy is loaded before."""
+    for name in set(os.environ) - set(posting.env):
+        if not name.startswith("RAY"):  # Ray's own process reads its variables whenever it likes
+            del os.environ[name]
+    os.environ.update(posting.env)
+    sys.path.extend(folder for folder in posting.path if folder not in sys.path)
+    if posting.log:
+        handle = os.open(posting.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os.dup2(handle, 1)
+        os.dup2(handle, 2)
+        os.close(handle)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(line_buffering=True)  # so that the log can be read while the rank runs
+    show_stacks_on_request()
+    if posting.work:
+        os.chdir(posting.work)
+
+
+def show_stacks_on_request() -> None:
+    """Print the stacks of all threads to standard error on SIGUSR1 and at a crash."""
+    faulthandler.enable(file=2)
+    faulthandler.register(STACKS, file=2, all_threads=True)
+
+
+def serve(control: Channel, posting: Posting) -> None:
+    """Be the rank: carry out orders until there are none, and say why when that ends badly."""
+    try:
+        side, device = _build(control, posting)
+        side.begin()
+        control.send_object(Ready(device))
+        while (order := control.receive_object()) is not None:
+            verb, arguments = order
+            control.send_object(Done(getattr(side, verb)(*arguments)))
+    except BaseException as error:  # noqa: BLE001  whatever ends a rank is its cause: SystemExit too
+        traceback.print_exc()
+        failure = Failed(type(error).__name__, str(error), isinstance(error, PeerLost), time.time())
+        try:
+            control.send_object(failure)
+        except PeerLost:
+            print("the driver is gone too", file=sys.stderr)  # noqa: T201  this is the rank's own log
+    finally:
+        control.close()
+
+
+def _build(control: Channel, posting: Posting) -> tuple[Side, DeviceUse | None]:
+    """Load the engine, meet the peers, make the component."""
+    from rlark.runtime.trainer import Workload
+
+    program: Any = load_attribute(posting.program)
+    workload = Workload.of(program, posting.plan)
+    return _BUILDERS[posting.rank.component](_Meeting(control, posting, workload.shape.num_envs), workload)
+
+
+class _Meeting:
+    """Where the ranks of a run find each other: each Rollout and Actor listens, Envs and Rollouts call."""
+
+    def __init__(self, control: Channel, posting: Posting, num_envs: int) -> None:
+        from rlark.runtime.exchange import columns
+
+        self.rank = posting.rank
+        self._plan = posting.plan
+        self._sockets = Path(posting.sockets)
+        self._num_envs = num_envs
+        self.own = columns(num_envs, self.rank.rank, self.rank.world_size)
+        name = f"{self.rank.component}-{self.rank.rank}"
+        self._name = name
+        self._endpoint = None if self.rank.component == "env" else Endpoint(self._sockets / name)
+        control.send_object(Listening())
+        control.receive_object()  # everybody listens now
+
+    def peers(self, component: str) -> dict[int, range]:
+        """The ranks of another component that own some of this rank's columns."""
+        from rlark.runtime.exchange import peers
+
+        return peers(self._num_envs, self.own, self._plan.world_size(component))
+
+    def call(self, component: str, ranks: set[int]) -> dict[int, Channel]:
+        """Channels to ranks that listen."""
+        names = {rank: f"{component}-{rank}" for rank in sorted(ranks)}
+        return {rank: connect(self._sockets / name, self._name, name) for rank, name in names.items()}
+
+    def receive(self, count: int) -> dict[int, Channel]:
+        """Channels to the ranks that call, in the order of their ranks; nobody else is expected afterwards."""
+        if self._endpoint is None:
+            return {}
+        found = dict(self._endpoint.accept() for _ in range(count))
+        self._endpoint.close()
+        return dict(sorted((int(name.rpartition("-")[2]), channel) for name, channel in found.items()))
+
+    def world_size(self, component: str) -> int:
+        """How many ranks a component has."""
+        return self._plan.world_size(component)
+
+
+def _env(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | None]:
+    from rlark.runtime.exchange import EnvSide, Link
+
+    shared = meeting.peers("rollout")
+    channels = meeting.call("rollout", set(shared))
+    links = [Link.over(channels[rank], meeting.own, both) for rank, both in shared.items()]
+    return EnvSide(workload.program.env(workload.config, _context(meeting, workload)), workload.shape, links), None
+
+
+def _rollout(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | None]:
+    from rlark.runtime.exchange import Link, RolloutSide
+
+    learners, envs = meeting.peers("actor"), meeting.peers("env")
+    channels = meeting.call("actor", {0, *learners})
+    callers = meeting.receive(len(envs))
+    side = RolloutSide(
+        workload.program.rollout(workload.config, _context(meeting, workload)),
+        workload.shape,
+        envs=[Link.over(callers[rank], meeting.own, both) for rank, both in envs.items()],
+        actors=[Link.over(channels[rank], meeting.own, both) for rank, both in learners.items()],
+        weights_from=channels[0],
+    )
+    return side, None
+
+
+def _actor(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | None]:
+    from rlark.runtime.exchange import ActorSide, Link
+
+    shared = meeting.peers("rollout")
+    publishes = meeting.rank.rank == 0  # weights come from rank 0, so every Rollout calls there
+    callers = meeting.receive(meeting.world_size("rollout") if publishes else len(shared))
+    actor = workload.program.actor(workload.config, _context(meeting, workload))
+    side = ActorSide(
+        actor,
+        workload.shape,
+        rollouts=[Link.over(callers[rank], meeting.own, both) for rank, both in shared.items()],
+        weights_to=list(callers.values()) if publishes else [],
+    )
+    return side, actor.device()
+
+
+def _context(meeting: _Meeting, workload: Workload) -> Any:
+    rank = meeting.rank
+    return workload.context(rank.component, rank.rank, rank.world_size, rank.threads)
+
+
+_BUILDERS: dict[str, Callable[[_Meeting, Workload], tuple[Side, DeviceUse | None]]] = {
+    "env": _env,
+    "rollout": _rollout,
+    "actor": _actor,
+}
