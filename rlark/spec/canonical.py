@@ -1,0 +1,51 @@
+"""The canonical text of a Job: what is previewed, stored, digested and can be submitted again."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from pydantic import BaseModel
+
+from rlark.spec.emit import emit
+from rlark.spec.job import Job
+
+_ALWAYS = {"head", "agent_type", "replicas"}
+"""Written even where they have their default: people look for them."""
+_SCRIPTS = {"prepare_script", "run_script"}
+
+
+def canonical_yaml(job: Job) -> str:
+    """The Job as YAML: the same bytes for the same Job, read back to the identical Job.
+
+    Fields that have their default are left out, and so are blank scripts; texts stay texts.
+    """
+    return emit(written(job))
+
+
+def written(job: Job) -> dict[str, Any]:
+    """What the canonical text holds, as plain values under the file's own names."""
+    return _model(job)
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a canonical text, in 64 hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _model(model: BaseModel) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        absent = (name in _SCRIPTS and not value.strip()) or value == field.get_default(call_default_factory=True)
+        if not absent or name in _ALWAYS:
+            found[field.alias or name] = _value(value)
+    return found
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return _model(value)
+    if isinstance(value, list) and value and isinstance(value[0], BaseModel):
+        return [_model(item) for item in value]
+    return value
