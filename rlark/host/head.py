@@ -20,7 +20,7 @@ from pathlib import Path
 
 from rlark.errors import ClusterError
 from rlark.folder import read_json, write_json
-from rlark.host import ports, process
+from rlark.host import environment, ports, process
 from rlark.host.clock import Clock, SystemClock, stamp
 from rlark.host.process import ProcessId
 
@@ -30,10 +30,7 @@ RAYLET_GRACE_S = 1.0
 TREE_GRACE_S = 0.7
 DASHBOARD_PAUSE_S = 2.0
 
-_PASSED_ON = re.compile(
-    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_\w+|TZ|TMPDIR|LD_LIBRARY_PATH|PYTHONPATH|VIRTUAL_ENV|XDG_\w+|SSL_CERT_\w+"
-    r"|\w+_proxy|\w+_PROXY|CUDA_HOME|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|MALLOC_\w+|OPENBLAS_\w+"
-)
+_ALSO = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -132,7 +129,9 @@ def recorded_processes(files: HeadFiles) -> list[ProcessId]:
 
 
 def short_temp_dir(home: Path) -> Path:
-    """A private directory for Ray's sockets, whose paths must stay under 108 bytes.
+    """A directory for Ray's sockets, whose paths must stay under 108 bytes, within a private one.
+
+    Ray opens its own directory to everybody (mode 0777), so the one around it is what keeps others out.
 
     Args:
         home: the state directory; `<home>/ray` when that is short enough, else one under TMPDIR or /tmp.
@@ -143,7 +142,7 @@ def short_temp_dir(home: Path) -> Path:
     digest = f"{hash_of(str(home)):08x}"
     name = f"rlark-{os.getuid()}-{digest}"
     candidates = [home / "ray", Path(os.environ.get("TMPDIR", "/tmp")) / name, Path("/tmp") / name]  # noqa: S108
-    chosen = next((path for path in candidates if len(os.fsencode(path)) <= 34), candidates[-1])
+    chosen = next((path for path in candidates if len(os.fsencode(path)) <= 32), candidates[-1])
     chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
     facts = chosen.lstat()
     if facts.st_uid != os.getuid() or chosen.is_symlink() or facts.st_mode & 0o077:
@@ -151,7 +150,7 @@ def short_temp_dir(home: Path) -> Path:
             f"{chosen} is not a private directory of this user, so Ray's sockets cannot lie there.",
             hint=f"remove it, or choose another state directory: rlark up --home DIR (now {home})",
         )
-    return chosen
+    return chosen / "s"
 
 
 def hash_of(text: str) -> int:
@@ -164,7 +163,7 @@ def hash_of(text: str) -> int:
 
 def clean_env(config: HeadConfig, outer: Mapping[str, str]) -> dict[str, str]:
     """The head's environment, built from nothing: what programs need, Ray's switches, and `config.env`."""
-    env = {name: value for name, value in outer.items() if _PASSED_ON.fullmatch(name)}
+    env = environment.allowed(outer) | {name: outer[name] for name in _ALSO if name in outer}
     if config.fakes_gpus:
         env.pop("CUDA_VISIBLE_DEVICES", None)
     return {

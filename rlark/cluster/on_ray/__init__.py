@@ -1,1 +1,1 @@
-"""A Ray cluster as a place where Jobs run: one of the three rooms that import ray."""
+"""Jobs on a Ray cluster: capacity by placement groups, workers as Ray Jobs."""

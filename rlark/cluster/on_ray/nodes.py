@@ -1,0 +1,185 @@
+"""Ray's nodes as an inventory: stable names, labels, what is there and what is free."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray._private.state import available_resources_per_node  # the public one sums over all nodes
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from rlark.host import device
+from rlark.host.device import DeviceReport
+from rlark.plan.node import NODE_NAME, Device, Inventory, Node, default_labels
+
+SHM = "shm"
+"""The custom Ray resource by which /dev/shm is counted, in MiB, on a head of ours."""
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class RayNode:
+    """One entry of `ray.nodes()`, typed.
+
+    Attributes:
+        id: Ray's id, new with every start.
+        host: the machine's name.
+        address: its IP.
+        labels: Ray's labels, `up --labels` among them.
+        total: resource -> amount.
+        free: resource -> amount not in use; empty when Ray does not say.
+    """
+
+    id: str
+    host: str
+    address: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    total: Mapping[str, float] = field(default_factory=dict)
+    free: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs Ray may hand out here."""
+        return int(self.total.get("GPU", 0))
+
+
+def live_nodes() -> list[RayNode]:
+    """Every node that Ray counts as alive; `ray.init` must have run."""
+    free = available_resources_per_node()
+    return [_typed(raw, free.get(raw["NodeID"], {})) for raw in ray.nodes() if raw.get("Alive")]
+
+
+def _typed(raw: Mapping[str, Any], free: Mapping[str, float]) -> RayNode:
+    return RayNode(
+        id=raw["NodeID"],
+        host=raw.get("NodeManagerHostname", ""),
+        address=raw.get("NodeManagerAddress", ""),
+        labels=dict(raw.get("Labels") or {}),
+        total=dict(raw.get("Resources") or {}),
+        free=free,
+    )
+
+
+def stable_names(nodes: Iterable[RayNode]) -> dict[str, str]:
+    """A name for each node id that survives restarts: the label `rlark.io/node`, else the host's name.
+
+    Where several nodes would have one name, all but the first get a number, in the order of their
+    raylets' addresses and ids.
+    """
+    names: dict[str, str] = {}
+    taken: dict[str, int] = {}
+    for node in sorted(nodes, key=lambda one: (one.address, one.id)):
+        name = node.labels.get(NODE_NAME) or node.host or node.address
+        taken[name] = taken.get(name, 0) + 1
+        names[node.id] = name if taken[name] == 1 else f"{name}-{taken[name]}"
+    return names
+
+
+def inventory(
+    nodes: Sequence[RayNode], reports: Mapping[str, DeviceReport], holders: Mapping[str, Mapping[str, int]]
+) -> Inventory:
+    """What the nodes offer.
+
+    Args:
+        nodes: Ray's live nodes.
+        reports: node id -> what its machine really has, where that is known yet.
+        holders: node id -> job -> GPUs it leases there.
+    """
+    names = stable_names(nodes)
+    described = [describe(one, names[one.id], reports.get(one.id), holders.get(one.id, {})) for one in nodes]
+    return Inventory(nodes=sorted(described, key=lambda one: one.name), source="ray")
+
+
+def describe(node: RayNode, name: str, report: DeviceReport | None, holders: Mapping[str, int]) -> Node:
+    """One Ray node as Jobs see it."""
+    faked = report is not None and node.gpus > len(report.gpus)
+    cards = report.gpus if report is not None and node.gpus and not faked else []
+    model = cards[0].name if cards else ""
+    shm = int(node.total[SHM] * MIB) if SHM in node.total else (report.shm if report else 0)
+    own = {key: value for key, value in node.labels.items() if not key.startswith("ray.io/") and key != NODE_NAME}
+    return Node(
+        name=name,
+        id=node.id,
+        labels=default_labels(name, model) | own,
+        cpus=node.total.get("CPU", 0),
+        memory=int(node.total.get("memory", 0)),
+        shm=shm,
+        gpus=node.gpus,
+        gpu_model=model,
+        gpus_faked=faked,
+        free_cpus=node.free.get("CPU", 0),
+        free_gpus=int(node.free.get("GPU", 0)),
+        free_memory=int(node.free.get("memory", 0)),
+        holders=_with_strangers(node, holders),
+    )
+
+
+def _with_strangers(node: RayNode, holders: Mapping[str, int]) -> dict[str, int]:
+    """Who leases GPUs, those that no lease of ours explains included."""
+    unexplained = node.gpus - int(node.free.get("GPU", 0)) - sum(holders.values())
+    return dict(holders) | ({"(outside rlark)": unexplained} if node.free and unexplained > 0 else {})
+
+
+def devices(ids: Iterable[str], report: DeviceReport | None) -> list[Device]:
+    """Ray's GPU ids as devices with UUIDs.
+
+    Args:
+        ids: in the order in which the Job counts them.
+        report: of the node's machine; None when it is not known.
+    """
+    found = []
+    for one in ids:
+        card = report.gpu(one) if report is not None else None
+        if card is None:
+            found.append(Device(id=one, faked=report is not None))
+        else:
+            found.append(Device(id=one, uuid=card.uuid, model=card.name))
+    return found
+
+
+def in_order(ids: Iterable[object]) -> list[str]:
+    """GPU ids as text, numbers in numeric order: Ray promises neither order nor contiguity."""
+    return sorted((str(one) for one in ids), key=lambda text: (0, int(text), "") if text.isdigit() else (1, 0, text))
+
+
+class Reports:
+    """The device report of each node: this machine's at once, another's when its probe has answered."""
+
+    def __init__(self, look: Callable[[], DeviceReport]) -> None:
+        """Take the function that looks at the machine it runs on; it must cross to other machines."""
+        self._look = look
+        self._own_host = socket.gethostname()
+        self._known: dict[str, DeviceReport] = {}
+        self._asked: dict[str, Any] = {}
+        self._here: DeviceReport | None = None
+
+    def of(self, nodes: Iterable[RayNode]) -> dict[str, DeviceReport]:
+        """What is known by now, by node id; never waits for another machine."""
+        for node in nodes:
+            if node.id in self._known:
+                continue
+            if node.host == self._own_host:
+                self._here = self._here or self._look()
+                self._known[node.id] = self._here
+            else:
+                self._ask(node)
+        return self._known
+
+    def _ask(self, node: RayNode) -> None:
+        if node.id not in self._asked:
+            pinned = NodeAffinitySchedulingStrategy(node.id, soft=True)
+            probe = ray.remote(self._look)
+            self._asked[node.id] = probe.options(num_cpus=0, scheduling_strategy=pinned).remote()
+        done, _ = ray.wait([self._asked[node.id]], timeout=0)
+        if done:
+            self._known[node.id] = ray.get(done[0])
+
+
+def look_here() -> DeviceReport:
+    """The report of the machine this runs on, its GPUs limited by the node's own CUDA_VISIBLE_DEVICES."""
+    return device.report(Path.cwd())

@@ -1,0 +1,81 @@
+"""What is left of an attempt: every process that it started and that still lives."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from rlark.cluster.base import Report
+from rlark.folder import JobFolder
+from rlark.host import process
+from rlark.host.process import ProcessId
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_SLACK_S = 2.0
+
+
+def worker_process(reports: Iterable[Report], attempt: int) -> ProcessId | None:
+    """The worker of an attempt, by its own first report; None before it."""
+    own = (ProcessId.from_json(report.data) for report in reports if report.attempt == attempt)
+    return next((one for one in own if one is not None), None)
+
+
+def rank_processes(reports: Iterable[Report], attempt: int, now: float | None = None) -> list[ProcessId]:
+    """The ranks of an attempt that live, by its report `Placed`.
+
+    A rank is reported by its pid alone. A process that was started after the report is not the
+    rank but somebody who got its number.
+
+    Args:
+        reports: what the worker wrote.
+        attempt: the try.
+        now: seconds since the epoch, as `time.time`.
+    """
+    found = []
+    for report in reports:
+        ranks = report.data.get("ranks")
+        if report.attempt == attempt and report.type == "Placed" and isinstance(ranks, Sequence):
+            pids = [rank.get("pid") for rank in ranks if isinstance(rank, dict)]
+            living = [process.identify(pid) for pid in pids if isinstance(pid, int)]
+            until = _epoch(report.time) + _SLACK_S
+            found += [one for one in living if one is not None and _started(one, now) <= until]
+    return found
+
+
+def marked_processes(folder: JobFolder, attempt: int) -> list[ProcessId]:
+    """Processes of this user whose environment says that they belong to the attempt.
+
+    So daemons are found that left the session and outlived the worker. Ray's own processes
+    overwrite their environment with their titles; those are found by `rank_processes`.
+    """
+    wanted = {f"RLARK_JOB_DIR={folder.root}".encode(), f"RLARK_ATTEMPT={attempt}".encode()}
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit() and int(entry.name) != os.getpid() and wanted <= _environment(entry.path):
+            one = process.identify(int(entry.name))
+            if one is not None:
+                found.append(one)
+    return found
+
+
+def _environment(path: str) -> set[bytes]:
+    try:
+        return set((Path(path) / "environ").read_bytes().split(b"\0"))
+    except OSError:  # another user's, or gone
+        return set()
+
+
+def _started(one: ProcessId, now: float | None) -> float:
+    """When a process started, in seconds since the epoch."""
+    boot = (time.time() if now is None else now) - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return boot + one.starttime / _TICKS
+
+
+def _epoch(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return 0.0
