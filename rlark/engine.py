@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import logging
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from importlib.metadata import entry_points
 from typing import Literal
 
 GROUP = "rlark.engines"
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,14 @@ class Engine:
 
 
 def find_engines() -> dict[str, Engine]:
-    """Every engine installed here, by id, in the order of their ids."""
+    """Every engine installed here, by id, in the order of their ids; one that cannot be loaded is left out."""
     found = {}
     for point in entry_points(group=GROUP):
-        engine = point.load()
+        try:
+            engine = point.load()
+        except Exception as error:  # noqa: BLE001  a broken engine must not take the others with it
+            log.warning("the engine %s (%s) cannot be loaded: %s", point.name, point.value, error)
+            continue
         if isinstance(engine, Engine):
             found[engine.id] = engine
     return dict(sorted(found.items()))
