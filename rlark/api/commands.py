@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
-JsonObject = dict[str, Any]
+from rlark.control.record import JsonObject, Submitted
 
-
-@dataclass(frozen=True)
-class Submitted:
-    """The answer to a submission.
-
-    Attributes:
-        job: the Job as `GET .../jobs/{name}` shows it.
-        created: True for a new Job or a new attempt (201), False when it was already there (200).
-    """
-
-    job: JsonObject
-    created: bool
+__all__ = ["Commands", "JsonObject", "Submitted"]
 
 
 class Commands(Protocol):
@@ -32,6 +20,10 @@ class Commands(Protocol):
 
     def preview(self, text: str) -> JsonObject:
         """Everything that would be decided; the form of contract `preview -o json`."""
+        ...
+
+    def put(self, name: str, text: str) -> JsonObject:
+        """Replace what is written of a Job, given as YAML or JSON; `spec.stopped` stops or starts it."""
         ...
 
     def patch(self, name: str, change: JsonObject) -> JsonObject:

@@ -1,0 +1,160 @@
+"""What keeps Jobs moving between commands: the active records, and the tick over them."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable
+
+from rlark.cluster.base import Cluster
+from rlark.control.attempts import Attempts
+from rlark.control.ledger import Ledger
+from rlark.control.line import Line
+from rlark.control.nodes import Nodes
+from rlark.control.record import JobRecord
+from rlark.errors import ClusterError, NotFound
+from rlark.folder import Home
+from rlark.host.clock import Clock
+from rlark.plan.node import Inventory
+
+log = logging.getLogger(__name__)
+PAUSE_S = 0.05
+REMOVE_RETRY_S = 5.0
+
+
+class Keeper:
+    """The active Jobs, their attempts, the queue and the nodes, behind one lock.
+
+    Attributes:
+        lock: held by whoever changes anything.
+        ledger: the truth on disk.
+        nodes: the nodes there are.
+        attempts: what drives one attempt.
+    """
+
+    def __init__(self, home: Home, cluster: Cluster, clock: Clock, store: str | None) -> None:
+        """Open the ledger; the first `tick` brings it up to what the cluster shows."""
+        self.lock = threading.RLock()
+        self.ledger = Ledger(home, store)
+        self.nodes = Nodes(cluster, self.ledger, clock)
+        self.attempts = Attempts(home, cluster, self.ledger, clock)
+        self._home, self._cluster, self._clock = home, cluster, clock
+        self._line = Line(self.ledger, self.attempts, clock)
+        self._records = {record.uid: record for record in self.ledger.active()}
+        self._adopted = False
+        self._remove_at: dict[str, float] = {}
+
+    def tick(self) -> None:
+        """Look at running Jobs, let the next ones start, keep the nodes fresh. Costs nothing when idle."""
+        with self.lock:
+            if self.nodes.refresh():
+                self._line.changed()
+            if not self._adopted:
+                self._adopt()
+            for record in list(self._records.values()):
+                if record.lease or not record.queued:
+                    self.keep(self.attempts.watch(record))
+            self.advance()
+
+    def advance(self) -> None:
+        """Let everything start whose turn it is, and let go of what is done with."""
+        with self.lock:
+            if self._adopted:
+                for record in self._line.advance(list(self._records.values()), self.nodes.inventory):
+                    self.keep(record)
+            for record in list(self._records.values()):
+                self.attempts.copy_events(record)
+                self._let_go(record)
+
+    def keep(self, record: JobRecord) -> JobRecord:
+        """Remember a record that was just written."""
+        old = self._records.get(record.uid)
+        if old is None or old.seq != record.seq:
+            self._line.changed()
+        self._records[record.uid] = record
+        return record
+
+    def find(self, name: str) -> JobRecord:
+        """The record of a Job.
+
+        Raises:
+            NotFound: there is none of that name.
+        """
+        record = self.ledger.record(name)
+        if record is None:
+            raise NotFound(f"there is no job {name!r}", hint="see the names with: rlark jobs")
+        return record
+
+    def inventory(self) -> Inventory:
+        """The nodes with what is free now."""
+        with self.lock:
+            if self.nodes.refresh():
+                self._line.changed()
+            return self.nodes.inventory(self._records.values())
+
+    def changed(self) -> None:
+        """Something happened that may let a Job start."""
+        self._line.changed()
+
+    def wait_for(self, name: str, seconds: float, done: Callable[[JobRecord | None], bool]) -> JobRecord | None:
+        """Tick until a Job is as wished, or the time is over.
+
+        Args:
+            name: the Job.
+            seconds: the longest wait.
+            done: says whether its record, None once it is deleted, is as wished.
+
+        Returns:
+            The record at the end.
+        """
+        end = self._clock.monotonic() + seconds
+        while True:
+            record = self.ledger.record(name)
+            if done(record) or self._clock.monotonic() >= end:
+                return record
+            self._clock.sleep(PAUSE_S)
+            self.tick()
+
+    def _adopt(self) -> None:
+        """At the start: release leases that no Job knows, take over Jobs that an earlier controller left."""
+        try:
+            held = self._cluster.leases()
+            known = {record.lease.key for record in self._records.values() if record.lease}
+            for lease in held:
+                if lease.key not in known:
+                    log.warning("lease %s of job %s is nobody's: released", lease.key, lease.job)
+                    self._cluster.release(lease)
+        except ClusterError as error:
+            log.warning("the leases cannot be looked at yet: %s", error)
+            return
+        self._adopted = True
+        for record in list(self._records.values()):
+            self.keep(self.attempts.adopt(record, held))
+
+    def _let_go(self, record: JobRecord) -> None:
+        """Drop a Job that needs nothing more; remove it where that was asked for."""
+        if record.active and not (record.deleting and record.ended and record.lease is None):
+            return
+        if record.deleting and not self._remove(record):
+            return
+        del self._records[record.uid]
+        self.attempts.forget(record)
+        self._line.changed()
+
+    def _remove(self, record: JobRecord) -> bool:
+        """Delete the folder, then the Job; links in the folder are removed, never what they lead to."""
+        now = self._clock.monotonic()
+        if now < self._remove_at.get(record.uid, 0.0):
+            return False
+        folder = self._home.job(record.name).root
+        try:
+            if record.attempt and folder.exists():
+                shutil.rmtree(folder)
+        except OSError as error:
+            log.warning("job %s: its folder cannot be removed: %s", record.name, error)
+            self._remove_at[record.uid] = now + REMOVE_RETRY_S
+            return False
+        self._remove_at.pop(record.uid, None)
+        self.ledger.delete(record, self._clock.now())
+        return True
