@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from rlark.plan.expression import parse
 from rlark.spec.finding import Finding, did_you_mean
+from rlark.spec.path import child
 
 GPU = "GPU"
 NODE = "node"
@@ -112,7 +113,7 @@ def _keys(
         if key not in known:
             near = did_you_mean(str(key), known)
             hint = f"did you mean {near}?" if near else f"known here are {', '.join(known)}"
-            yield _wrong(code, f"{path}.{key}", f"unknown key {key!r}", hint, key)
+            yield _wrong(code, child(path, str(key)), f"unknown key {key!r}", hint, key)
     for key in required:
         if item.get(key) is None:
             yield _wrong(code, path, f"{key} is missing", f"add {key}", None)
@@ -268,7 +269,7 @@ def _robot_faults(config: object, path: str) -> Iterator[Finding]:
     for key, value in config.items():
         if str(key).endswith("robot_ip") and not _is_address(value):
             hint = "write the robot's own address, for example 10.0.0.1"
-            yield _wrong("RL125", f"{path}.{key}", f"{value!r} is no IP address", hint, value)
+            yield _wrong("RL125", child(path, str(key)), f"{value!r} is no IP address", hint, value)
 
 
 def _is_address(value: object) -> bool:

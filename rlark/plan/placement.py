@@ -15,6 +15,7 @@ from rlark.plan.node_group import CLUSTER, GPU, NODE, NodeGroup, node_groups
 from rlark.plan.plan import RankPlacement
 from rlark.plan.resource import Holding, Resources
 from rlark.spec.finding import Finding, did_you_mean, errors_of
+from rlark.spec.path import child
 from rlark.spec.scalar import Unquoted
 
 KEY = "component_placement"
@@ -116,7 +117,7 @@ def resolve(
     if errors_of(found) or node is None:
         return None, found
     placement = Placement(ranks, holdings, groups, isolate)
-    found += _across(placement, node, f"{path}.{KEY}")
+    found += _across(placement, node, child(path, KEY))
     return placement, found
 
 
@@ -139,7 +140,7 @@ def _entries(cluster: Mapping[str, object], path: str, found: list[Finding]) -> 
         return
     placed: set[str] = set()
     for key, value in section.items():
-        place = f"{path}.{KEY}.{key}"
+        place = child(child(path, KEY), str(key))
         names = _names(key)
         for name in dict.fromkeys(name for name in names if names.count(name) > 1 or name in placed):
             message = f"{name} is placed twice"
@@ -155,10 +156,10 @@ def _entries(cluster: Mapping[str, object], path: str, found: list[Finding]) -> 
 def _no_section(cluster: Mapping[str, object], path: str) -> Finding:
     near = did_you_mean(KEY, [str(key) for key in cluster if key != KEY])
     if KEY not in cluster and near is not None:
-        return _error("RL100", f"{path}.{near}", f"{KEY} is missing", f"did you mean {KEY}?", near)
+        return _error("RL100", child(path, near), f"{KEY} is missing", f"did you mean {KEY}?", near)
     hint = 'say where components run: component_placement: {"actor,rollout,env": all}'
     return _error(
-        "RL100", f"{path}.{KEY}" if KEY in cluster else path, f"no component is placed: {KEY} is missing", hint
+        "RL100", child(path, KEY) if KEY in cluster else path, f"no component is placed: {KEY} is missing", hint
     )
 
 
@@ -169,7 +170,9 @@ def _entry_of(names: tuple[str, ...], value: object, path: str, found: list[Find
         if key not in ("node_group", "placement"):
             near = did_you_mean(str(key), ("node_group", "placement"))
             hint = f"did you mean {near}?" if near else "only node_group and placement may stand here"
-            found.append(_error("RL114", f"{path}.{key}", f"{', '.join(names)}: unknown key {key!r}", hint, str(key)))
+            found.append(
+                _error("RL114", child(path, str(key)), f"{', '.join(names)}: unknown key {key!r}", hint, str(key))
+            )
     if "placement" not in value:
         hint = "add placement: all, a number or a range"
         found.append(_error("RL115", path, f"{', '.join(names)}: placement is missing beside node_group", hint))
@@ -177,7 +180,7 @@ def _entry_of(names: tuple[str, ...], value: object, path: str, found: list[Find
     labels = value.get("node_group")
     listed = labels if isinstance(labels, list) else [] if labels is None else str(labels).split(",")
     groups = tuple(label for label in (str(item).strip() for item in listed) if label)
-    return _Entry(names, value["placement"], f"{path}.placement", groups)
+    return _Entry(names, value["placement"], child(path, "placement"), groups)
 
 
 def _held(
@@ -207,14 +210,14 @@ def _given(
     """Numbers as what they stand for; None where that makes no sense for a process."""
     if len(given) > MAX_PROCESSES:
         message = f"{entry.subject}: {len(given)} processes on one node, more than {MAX_PROCESSES}"
-        found.append(_error("RL104", entry.path, message, "use fewer processes", text))
+        found.append(_error("RL104", entry.path, _under(message, text), "use fewer processes", text))
         return None
     held = [resources.hold(numbers) for numbers in given]
     mixed = next((numbers for numbers, holding in zip(given, held, strict=True) if not holding.numbers), None)
     if mixed is not None:
         message = f"{entry.subject}: one process would hold {', '.join(map(str, mixed))}, which are not of one kind"
         hint = f"give it resources of one group: {resources.offered()}"
-        found.append(_error("RL116", entry.path, message, hint, text))
+        found.append(_error("RL116", entry.path, _under(message, text), hint, text))
         return None
     return held
 
@@ -223,8 +226,9 @@ def _text(entry: _Entry, found: list[Finding]) -> str | None:
     """The expression; None where the value is none."""
     value = entry.value
     if isinstance(value, Unquoted):
-        what = f"{entry.subject}: RLinf's loader reads {value} as {value.reads_as!r}"
-        found.append(_error("RL117", entry.path, what, f'quote it: "{value}", or write a plain decimal number', value))
+        what = f"{entry.subject}: RLinf's loader reads this as {value.reads_as!r}"
+        hint = f'quote it: "{value}", or write a plain decimal number'
+        found.append(_error("RL117", entry.path, _under(what, value), hint, value))
         return None
     if isinstance(value, str):
         return value
@@ -235,8 +239,8 @@ def _text(entry: _Entry, found: list[Finding]) -> str | None:
         hint = f'write "{",".join(map(str, value))}" instead of a list'
     if type(value) is float:
         hint = "whole numbers only; a range is 0-3"
-    message = f"{entry.subject}: {'null' if value is None else value} is not a placement"
-    found.append(_error("RL118", entry.path, message, hint, type(value).__name__))
+    shown = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    found.append(_error("RL118", entry.path, _under(f"{entry.subject}: this is no placement", shown), hint, shown))
     return None
 
 
@@ -308,6 +312,11 @@ def _across(placement: Placement, node: Node, path: str) -> Iterator[Finding]:
         message = f"{processes} processes share {node.cpus:g} CPU core{'' if node.cpus == 1 else 's'}"
         hint = "use fewer processes, or a node with more cores"
         yield Finding(code="RL132", severity="warning", path=path, message=message, hint=hint)
+
+
+def _under(message: str, text: str) -> str:
+    """The message with the whole expression underlined."""
+    return f"{message}\n{show(text, 0, len(text))}"
 
 
 def _error(

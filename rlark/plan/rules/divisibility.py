@@ -12,6 +12,7 @@ from math import isqrt, lcm
 
 from rlark.plan.placement import Placement
 from rlark.spec.finding import Finding, Severity
+from rlark.spec.path import join
 
 _TRIALS = 100_000
 """Candidates tried when looking for a divisor that works."""
@@ -26,13 +27,13 @@ class _Numbers:
     Attributes:
         config: the configuration.
         placement: gives the world sizes; None where unknown.
-        base: what stands before the dotted name in the Job.
+        path: where the configuration stands in the Job.
         severity: of what is found.
     """
 
     config: Mapping[str, object]
     placement: Placement | None
-    base: str
+    path: str
     severity: Severity
 
     def value(self, name: str) -> object:
@@ -58,7 +59,7 @@ class _Numbers:
         return Finding(
             code=code,
             severity=self.severity,
-            path=self.base + name,
+            path=join(self.path, name.split(".")),
             message=message,
             hint=hint,
             expected=expected,
@@ -67,17 +68,17 @@ class _Numbers:
 
 
 def check_divisibility(
-    config: Mapping[str, object], placement: Placement | None, base: str, severity: Severity
+    config: Mapping[str, object], placement: Placement | None, path: str, severity: Severity
 ) -> list[Finding]:
     """Check every division a run would make.
 
     Args:
         config: the composed configuration.
         placement: gives the world sizes; None leaves out what depends on them.
-        base: what stands before a configuration's dotted names in the Job, empty or ending in a dot.
+        path: where the configuration stands in the Job; empty for a file of its own.
         severity: of what is found.
     """
-    numbers = _Numbers(config, placement, base, severity)
+    numbers = _Numbers(config, placement, path, severity)
     kind = numbers.value("runner.task_type")
     if kind not in (None, "embodied", "embodied_eval"):
         return []

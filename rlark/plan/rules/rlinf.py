@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rlark.engine import Engine
-from rlark.plan.placement import Placement, components
+from rlark.plan.placement import KEY, Placement, components
 from rlark.plan.rules.divisibility import check_divisibility
 from rlark.spec.finding import Finding, did_you_mean
+from rlark.spec.path import child, join
 
 CONFIRMATION = "rlark.io/device-safety-confirmed"
 """The annotation, to be `"true"`, without which nothing moves a real robot."""
@@ -50,27 +51,26 @@ def check_configuration(
         path: where the configuration stands in the Job; empty for a file of its own.
         devices_confirmed: True when the Job carries the annotation `rlark.io/device-safety-confirmed`.
     """
-    base = f"{path}." if path else ""
     cluster = config.get("cluster")
     if not isinstance(cluster, Mapping):
         message = "the configuration has no cluster section"
         hint = 'add cluster: {num_nodes: 1, component_placement: {"actor,rollout,env": all}}'
-        return [_error("RL150", f"{base}cluster", message, hint, (_shown(cluster), None))]
-    place = f"{base}cluster"
+        return [_error("RL150", child(path, "cluster"), message, hint, (_shown(cluster), None))]
+    place = child(path, "cluster")
     found = [*_num_nodes(cluster, place), *_one_group(cluster, place), *_keys(cluster, place)]
     if not devices_confirmed:
-        found += _devices(config, base)
+        found += _devices(config, path)
     if engine is not None:
         found += _components(cluster, engine, place)
     if engine is not None and placement is not None:
         found += [*_ranks(cluster, placement, engine, place), *_exchange(cluster, placement, engine, place)]
-    found += check_divisibility(config, placement, base, "warning" if engine is None else "error")
+    found += check_divisibility(config, placement, path, "warning" if engine is None else "error")
     return found
 
 
 def _num_nodes(cluster: Mapping[str, object], path: str) -> Iterator[Finding]:
     value = cluster.get("num_nodes")
-    where = f"{path}.num_nodes" if "num_nodes" in cluster else path
+    where = child(path, "num_nodes") if "num_nodes" in cluster else path
     if type(value) is int and value == 1:
         return
     if type(value) is int and value > 1:
@@ -91,23 +91,23 @@ def _one_group(cluster: Mapping[str, object], path: str) -> Iterator[Finding]:
     if isinstance(groups, list) and len(groups) > 1:
         message = f"{len(groups)} node groups, and a Job here runs on a single node"
         hint = "keep one group; different kinds of nodes belong to RLark's multi-node flow or to KubeRay"
-        yield _error("RL152", f"{path}.node_groups", message, hint, (str(len(groups)), "at most 1"))
+        yield _error("RL152", child(path, "node_groups"), message, hint, (str(len(groups)), "at most 1"))
 
 
 def _keys(cluster: Mapping[str, object], path: str) -> Iterator[Finding]:
     """Keys that RLinf drops in silence: a slip is an error, anything else a warning."""
-    missing = "component_placement" not in cluster
+    missing = KEY not in cluster
     for key in map(str, cluster):
         if key in _KEYS:
             continue
         near = did_you_mean(key, _KEYS)
-        if near == "component_placement" and missing:
+        if near == KEY and missing:
             continue  # the resolver says so, at the same place
         hint = f"did you mean {near}?" if near else f"known here are {', '.join(_KEYS)}"
         yield Finding(
             code="RL153",
             severity="error" if near else "warning",
-            path=f"{path}.{key}",
+            path=child(path, key),
             message=f"unknown key {key!r}, which RLinf would drop in silence",
             actual=key,
             expected=near,
@@ -115,20 +115,20 @@ def _keys(cluster: Mapping[str, object], path: str) -> Iterator[Finding]:
         )
 
 
-def _devices(config: Mapping[str, object], base: str) -> Iterator[Finding]:
+def _devices(config: Mapping[str, object], path: str) -> Iterator[Finding]:
     """Places that reach a real robot."""
     message = "this reaches a real device, and nobody has confirmed that it is safe"
     hint = f'see that device and site are safe, then annotate the Job: metadata.annotations["{CONFIRMATION}"]: "true"'
     environments = config.get("env")
     for name, env in environments.items() if isinstance(environments, Mapping) else ():
         if isinstance(env, Mapping) and env.get("env_type") == "realworld":
-            yield _error("RL160", f"{base}env.{name}.env_type", message, hint, ("realworld", None))
+            yield _error("RL160", join(path, ["env", str(name), "env_type"]), message, hint, ("realworld", None))
     cluster = config.get("cluster")
     groups = cluster.get("node_groups") if isinstance(cluster, Mapping) else None
     for index, group in enumerate(groups if isinstance(groups, list) else ()):
         for key in ("hardware", "hardware_type"):
             if isinstance(group, Mapping) and group.get(key) not in (None, "Accelerator"):
-                yield _error("RL160", f"{base}cluster.node_groups[{index}].{key}", message, hint, (key, None))
+                yield _error("RL160", join(path, ["cluster", "node_groups", index, key]), message, hint, (key, None))
 
 
 def _components(cluster: Mapping[str, object], engine: Engine, path: str) -> Iterator[Finding]:
@@ -142,12 +142,12 @@ def _components(cluster: Mapping[str, object], engine: Engine, path: str) -> Ite
         near = did_you_mean(name, [n for n in needed if n not in placed])
         hint = f"did you mean {near}?" if near else f"its components are {', '.join(needed)}"
         message = f"{engine.id} has no component {name!r}"
-        yield _error("RL155", f"{path}.component_placement.{placed[name]}", message, hint, (name, None))
+        yield _error("RL155", join(path, [KEY, placed[name]]), message, hint, (name, None))
     for name in needed:
         if name not in placed and did_you_mean(name, strange) is None:
             message = f"{engine.id} needs {name}, which is not placed"
             hint = f"add it to component_placement, for example {name}: all"
-            yield _error("RL154", f"{path}.component_placement", message, hint, (None, name))
+            yield _error("RL154", child(path, KEY), message, hint, (None, name))
 
 
 def _ranks(cluster: Mapping[str, object], placement: Placement, engine: Engine, path: str) -> Iterator[Finding]:
@@ -158,7 +158,7 @@ def _ranks(cluster: Mapping[str, object], placement: Placement, engine: Engine, 
             message = f"{engine.id} uses at most {_count(most, name)}, and {ranks} are placed"
             example = "0" if most == 1 else f"0-{most - 1}"
             hint = f"place {name} on {_count(most, 'resource')}, for example {name}: {example}"
-            where = f"{path}.component_placement.{keys.get(name, name)}"
+            where = join(path, [KEY, keys.get(name, name)])
             yield _error("RL156", where, message, hint, (str(ranks), f"at most {most}"))
 
 
@@ -180,7 +180,7 @@ def _exchange(cluster: Mapping[str, object], placement: Placement, engine: Engin
     yield Finding(
         code="RL133",
         severity="warning",
-        path=f"{path}.component_placement.{components(cluster).get(less, less)}",
+        path=join(path, [KEY, components(cluster).get(less, less)]),
         message=message,
         hint="place both on the same GPUs, or on none in common",
     )
