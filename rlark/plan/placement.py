@@ -147,6 +147,7 @@ def _entries(cluster: Mapping[str, object], path: str, found: list[Finding]) -> 
             found.append(_error("RL112", place, message, "place each component once", str(key)))
         if not names:
             found.append(_error("RL100", place, "this entry names no component", "name one", str(key)))
+            continue
         placed.update(names)
         entry = _entry_of(tuple(dict.fromkeys(names)), value, place, found)
         if entry is not None:
@@ -158,9 +159,9 @@ def _no_section(cluster: Mapping[str, object], path: str) -> Finding:
     if KEY not in cluster and near is not None:
         return _error("RL100", child(path, near), f"{KEY} is missing", f"did you mean {KEY}?", near)
     hint = 'say where components run: component_placement: {"actor,rollout,env": all}'
-    return _error(
-        "RL100", child(path, KEY) if KEY in cluster else path, f"no component is placed: {KEY} is missing", hint
-    )
+    if KEY not in cluster:
+        return _error("RL100", path, f"no component is placed: {KEY} is missing", hint)
+    return _error("RL100", child(path, KEY), f"no component is placed: {KEY} is a mapping of components", hint)
 
 
 def _entry_of(names: tuple[str, ...], value: object, path: str, found: list[Finding]) -> _Entry | None:
