@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -52,9 +52,19 @@ def marked_processes(folder: JobFolder, attempt: int) -> list[ProcessId]:
     overwrite their environment with their titles; those are found by `rank_processes`.
     """
     wanted = {f"RLARK_JOB_DIR={folder.root}".encode(), f"RLARK_ATTEMPT={attempt}".encode()}
+    return _whose_environment(lambda variables: wanted <= variables)
+
+
+def processes_under(jobs: Path) -> list[ProcessId]:
+    """Processes of this user that belong to any Job whose folder lies there."""
+    start = f"RLARK_JOB_DIR={jobs}/".encode()
+    return _whose_environment(lambda variables: any(one.startswith(start) for one in variables))
+
+
+def _whose_environment(fits: Callable[[set[bytes]], bool]) -> list[ProcessId]:
     found = []
     for entry in os.scandir("/proc"):
-        if entry.name.isdigit() and int(entry.name) != os.getpid() and wanted <= _environment(entry.path):
+        if entry.name.isdigit() and int(entry.name) != os.getpid() and fits(_environment(entry.path)):
             one = process.identify(int(entry.name))
             if one is not None:
                 found.append(one)
