@@ -1,0 +1,86 @@
+"""Commands that change a Job: stop, start, restart, delete."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import click
+
+from rlark.cli.command import JOB, Command
+from rlark.cli.look import JOB_COLUMNS, name_of
+from rlark.cli.session import Session, pass_session
+from rlark.errors import OK, RlarkError, UsageError
+from rlark.sdk.job import Job
+
+JOBS_ARGUMENT = click.argument("job_names", metavar="JOB...", nargs=-1, required=True, type=JOB)
+
+
+def _each(session: Session, names: tuple[str, ...], act: Callable[[Job], object], done: str) -> int:
+    """Do it to every Job; one that refuses does not keep the others from it.
+
+    Returns:
+        The exit code of the first refusal, else 0.
+    """
+    changed, code = [], OK
+    for name in names:
+        try:
+            job = session.client.job(name)
+            act(job)
+        except RlarkError as error:
+            session.out.error(error)
+            code = code or error.exit_code
+        else:
+            session.out.say(f"{name}: {done}")
+            changed.append(job.record)
+    if session.out.mode != "table":
+        session.out.records(changed, JOB_COLUMNS, name=name_of)
+    return code
+
+
+@click.command(cls=Command, short_help="Stop Jobs, gracefully first.", examples=("rlark stop originbot-goalnav",))
+@JOBS_ARGUMENT
+@pass_session
+def stop(session: Session, job_names: tuple[str, ...]) -> int:
+    """Stop Jobs: SIGTERM, then SIGKILL after the Job's grace. Returns at once; `rlark wait JOB` waits."""
+    return _each(session, job_names, Job.stop, "stopping")
+
+
+@click.command(
+    cls=Command, short_help="Start ended Jobs again: a new attempt.", examples=("rlark start originbot-goalnav",)
+)
+@JOBS_ARGUMENT
+@pass_session
+def start(session: Session, job_names: tuple[str, ...]) -> int:
+    """Start ended Jobs again. Each gets a new attempt and keeps the logs of the earlier ones."""
+    return _each(session, job_names, Job.start, "started again")
+
+
+@click.command(cls=Command, short_help="Stop Jobs and start them again.", examples=("rlark restart originbot-goalnav",))
+@JOBS_ARGUMENT
+@pass_session
+def restart(session: Session, job_names: tuple[str, ...]) -> int:
+    """Stop Jobs and start them again: a new attempt each."""
+    return _each(session, job_names, Job.restart, "restarting")
+
+
+@click.command(
+    cls=Command,
+    short_help="Remove Jobs and their folders.",
+    examples=("rlark delete originbot-goalnav", "rlark jobs --phase Failed -q | xargs rlark delete -y"),
+)
+@JOBS_ARGUMENT
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@pass_session
+def delete(session: Session, job_names: tuple[str, ...], yes: bool) -> int:
+    """Remove Jobs with their folders; a running one is stopped first. What they wrote to a hostPath stays."""
+    if not yes:
+        _ask(job_names)
+    return _each(session, job_names, Job.delete, "deleted")
+
+
+def _ask(names: tuple[str, ...]) -> None:
+    if not sys.stdin.isatty():
+        raise UsageError("delete asks before it removes, and there is no terminal to ask at", hint="say yes with -y")
+    if not click.confirm(f"Remove {', '.join(names)} with logs, checkpoints and artifacts?", err=True):
+        raise click.Abort

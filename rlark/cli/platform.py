@@ -1,0 +1,125 @@
+"""Commands that start, stop and open the platform: up, down, open."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from rlark.cli.command import ActionGroup, Command
+from rlark.cli.output import JsonObject
+from rlark.cli.session import Session, pass_session
+from rlark.errors import ClusterError
+
+FLAGS = ("host", "port", "dashboard_port", "num_cpus", "num_gpus", "labels", "ray_address")
+
+
+@click.command(
+    cls=Command,
+    short_help="Start the platform, or attach to a Ray cluster.",
+    examples=(
+        "rlark up",
+        "rlark up --num-gpus 8                         # claim GPUs that are not there; marked as faked",
+        "rlark up --ray-address 10.0.0.5:6379",
+        "rlark up --labels team=navigation,rlark.io/node-category-cloud=true",
+    ),
+)
+@click.option("--host", metavar="HOST", help="Where the API listens; 127.0.0.1 by default.")
+@click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="The API's port; 19091 by default.")
+@click.option("--dashboard-port", type=click.IntRange(1, 65535), metavar="N", help="The port of Ray's dashboard.")
+@click.option("--num-cpus", type=click.IntRange(min=1), metavar="N", help="How many CPUs Jobs may lease.")
+@click.option("--num-gpus", type=click.IntRange(min=0), metavar="N", help="How many GPUs; more than exist are faked.")
+@click.option("--labels", metavar="K=V,...", help="The node's labels, instead of the usual ones.")
+@click.option("--ray-address", metavar="HOST:PORT", help="Attach to this Ray cluster instead of starting a head.")
+@click.option("--foreground", is_flag=True, help="Stay, and end the platform with Ctrl-C.")
+@pass_session
+def up(session: Session, /, foreground: bool, **options: str | int | None) -> None:
+    """Start a Ray head and the API, or attach to a Ray cluster; does nothing if they run already."""
+    from rlark.sdk.local import boot, boot_command
+
+    given = [part for name in FLAGS for part in _argument(name, options.get(name))]
+    home = session.settings.home
+    if foreground:
+        session.out.say(f"the platform runs here until Ctrl-C; state in {home.root}")
+        command = boot_command(home, "up", [*given, "--foreground"])
+        sys.stdout.flush()
+        os.execv(command[0], command)  # noqa: S606 - this process becomes the platform, signals and all
+    from rlark.cli.progress import starting
+
+    with starting(session.out, "starting the platform") as talk:
+        record = boot(home, "up", given, talk)
+    session.out.pairs(_record_rows(session, record), name=str(record["address"]), payload=record)
+
+
+def _argument(name: str, value: str | int | None) -> list[str]:
+    return [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
+
+
+def _record_rows(session: Session, record: JsonObject) -> list[tuple[str, object]]:
+    head = record.get("head") or {}
+    home = session.settings.home
+    return [
+        ("address", record.get("address")),
+        ("token", home.token),
+        ("state", home.root),
+        ("ray", f"{head.get('address')}{' (attached, not ours)' if record.get('attached') else ''}"),
+        ("dashboard", record.get("dashboard")),
+        ("gpus", "faked" if record.get("gpusFaked") else "as found"),
+        ("stop with", f"rlark down --home {home.root}"),
+    ]
+
+
+@click.command(
+    cls=Command, short_help="Stop what `up` started.", examples=("rlark down", "rlark down --force       # at once")
+)
+@click.option("--force", is_flag=True, help="Do not wait for Jobs to end with their grace.")
+@pass_session
+def down(session: Session, force: bool) -> None:
+    """Stop what `up` started, by process id: Jobs first, with their grace. An attached cluster lives on."""
+    from rlark.cli.progress import starting
+    from rlark.sdk.local import boot
+
+    with starting(session.out, "stopping the platform") as talk:
+        answer = boot(session.settings.home, "down", ["--force"] if force else [], talk)
+    if session.out.mode in ("json", "yaml"):
+        session.out.value(answer)
+    session.out.say("the platform is down; Jobs and their files are kept in " + str(session.settings.home.jobs))
+
+
+@click.group(cls=ActionGroup, short_help="Open Ray's dashboard.", examples=("rlark open dashboard",))
+def open_() -> None:
+    """Print where a page of the platform is and open it, where there is a display."""
+
+
+@open_.command("dashboard", short_help="Ray's own dashboard.")
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
+@pass_session
+def dashboard(session: Session, no_browser: bool) -> None:
+    """Print the address of Ray's dashboard and how to give it the token; open it where there is a display.
+
+    The dashboard asks for the token once and keeps it in a cookie of this browser for 30 days.
+    """
+    from rlark.sdk.settings import platform_record
+
+    record = platform_record(session.settings.home)
+    address = str(record.get("dashboard") or "")
+    if not address:
+        raise ClusterError("no dashboard is known here", hint="start the platform with: rlark up")
+    path = str((record.get("head") or {}).get("tokenPath") or "")  # type: ignore[attr-defined]
+    payload: JsonObject = {"dashboard": address, "tokenPath": path or None}
+    out = session.out
+    out.pairs([("dashboard", address), ("token in", path or "none is asked for")], name=address, payload=payload)
+    if path:
+        out.say(f"when the page asks for a token, paste what this prints: cat {path}")
+        out.say(f'for programs: curl -H "Authorization: Bearer $(cat {path})" {address}/api/jobs/')
+    out.say("the components of a Job stand under Actors, as JOB/component:rank")
+    if not no_browser and has_display():
+        import webbrowser
+
+        webbrowser.open(address)
+
+
+def has_display() -> bool:
+    """True where a browser can be opened for somebody to see."""
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,0 +1,155 @@
+"""`rlark submit`: check here, start the platform if need be, hand over, follow to the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from rlark.cli.check import CHANGES, LABELS, NAME, draft_of, grid_of, verdict_line
+from rlark.cli.command import Command
+from rlark.cli.look import name_of, outcome_code, show_job
+from rlark.cli.output import Output
+from rlark.cli.session import Session, pass_session
+from rlark.errors import INTERRUPTED, OK
+
+if TYPE_CHECKING:
+    from rlark.preflight import Preview
+    from rlark.sdk.job import Job
+
+
+@click.command(
+    cls=Command,
+    short_help="Check a Job, run it and follow it to its end.",
+    examples=(
+        "rlark submit job_specs/originbot-goalnav.yaml",
+        "rlark submit job.yaml --set spec.tasks[0].ray.resources.gpu=0 --name cpu-run",
+        "rlark submit -d -q job.yaml | xargs rlark wait",
+        "rlark submit job.yaml --dry-run",
+    ),
+)
+@click.argument("file", metavar="JOB.yaml")
+@CHANGES
+@NAME
+@LABELS
+@click.option("-d", "--detach", is_flag=True, help="Do not follow; print the Job's name.")
+@click.option("--dry-run", is_flag=True, help="Check here and on the platform; start nothing.")
+@click.option("--replace", is_flag=True, help="Delete an ended Job of that name first.")
+@click.option("--exit-code", type=click.Choice(["rlark", "job"]), default="rlark", help="job: end with the run's own.")
+@pass_session
+def submit(
+    session: Session,
+    *,
+    file: str,
+    changes: tuple[str, ...],
+    name: str | None,
+    labels: tuple[str, ...],
+    detach: bool,
+    dry_run: bool,
+    replace: bool,
+    exit_code: str,
+) -> int:
+    """Check a Job, run it and follow it to its end; `-` reads it from standard input.
+
+    Nothing is started while the check finds an error. Ctrl-C while following detaches: the Job goes on.
+    Exit code: 0 Succeeded, 100 Failed, 103 Stopped, 130 Ctrl-C, 3 invalid, 4 can never run here,
+    5 no platform, 6 token, 7 the name is taken.
+    """
+    from rlark.preflight import preflight
+
+    out, client = session.out, session.client
+    seen = preflight(draft_of(file, changes, name, labels).load(), client.inventory())
+    _tell_findings(out, file, seen)
+    if dry_run:
+        return _dry_run(session, seen)
+    _ensure_platform(session)
+    job, created = client.send(seen.yaml or "", replace=replace)
+    out.say(f"{job.name}: {'submitted to' if created else 'already there, on'} {session.client.settings.address}")
+    if detach:
+        return _detached(out, job)
+    grid = grid_of(seen)
+    if grid:
+        out.say(grid)
+    return _follow(out, job, of_the_run=exit_code == "job")
+
+
+def _tell_findings(out: Output, file: str, seen: Preview) -> None:
+    """Warnings are told and errors raised."""
+    from rlark.spec.finding import errors_of, refusal
+
+    if errors_of(seen.findings):
+        raise refusal(seen.findings)
+    for found in seen.findings:
+        out.finding(found)
+    out.detail(f"{file}: {verdict_line(seen)}")
+
+
+def _dry_run(session: Session, seen: Preview) -> int:
+    """Ask the platform too, where one runs."""
+    from rlark.sdk.local import running
+
+    if not session.settings.local or running(session.settings.home):
+        session.client.send(seen.yaml or "", dry_run=True)
+        session.out.say("the platform would take this Job; nothing was started")
+    else:
+        session.out.say("this machine would take this Job; no platform runs, and nothing was started")
+    if session.out.mode == "json":
+        session.out.value(seen.to_json())
+    else:
+        session.out.text(seen.yaml or "")
+    return OK
+
+
+def _ensure_platform(session: Session) -> None:
+    """Start the platform where none runs, and say so."""
+    from rlark.sdk.local import running
+
+    if session.settings.local and not running(session.settings.home):
+        from rlark.cli.progress import starting
+
+        with starting(session.out, "starting the platform") as talk:
+            session.client.ensure_platform(talk)
+
+
+def _detached(out: Output, job: Job) -> int:
+    if out.mode in ("json", "yaml"):
+        out.value(job.record)
+    else:
+        out.lines([job.name])
+    out.say(come_back(job.name))
+    return OK
+
+
+def come_back(name: str) -> str:
+    """What to do next with a Job that runs by itself."""
+    return f"follow it: rlark logs -f {name}    look: rlark get {name}    end it: rlark stop {name}"
+
+
+def _follow(out: Output, job: Job, *, of_the_run: bool) -> int:
+    from rlark.cli.progress import follower
+
+    if out.mode == "name":
+        out.lines([job.name])
+        out.flush()
+    try:
+        with follower(out) as show:
+            for event in job.follow():
+                show(event)
+    except KeyboardInterrupt:
+        out.say(f"\ndetached: {job.name} goes on\n{come_back(job.name)}")
+        return INTERRUPTED
+    record = job.refresh().record
+    if out.mode != "name":
+        show_job(out, record)
+    _epilogue(out, job)
+    return outcome_code(record, of_the_run=of_the_run)
+
+
+def _epilogue(out: Output, job: Job) -> None:
+    """Where everything is."""
+    name = name_of(job.record)
+    files = job.artifacts.list()
+    if files:
+        out.say(f"artifacts: {', '.join(str(item['path']) for item in files)}")
+        out.say(f"  rlark artifacts {name} pull    rlark artifacts {name} verify")
+    out.say(f"logs: rlark logs {name}    why: rlark events {name}")
