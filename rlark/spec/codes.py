@@ -4,8 +4,52 @@ from __future__ import annotations
 
 CODES: dict[str, str] = {
     # 001-019: the text
+    "RL001": "the text is YAML or JSON",
+    "RL002": "the file is not empty",
+    "RL003": "the file holds a mapping",
+    "RL004": "a key stands once in its mapping",
+    "RL005": "a file holds one document",
+    "RL006": "indentation is made of blanks, not of tabs",
+    "RL007": "aliases and nesting unfold into something of a sensible size",
+    "RL008": "only YAML's own tags are used, and they fit their values",
+    "RL009": "keys are words, and `<<` merges mappings",
+    "RL010": "a file has at most 1 Mi characters",
+    "RL011": "a text holds no NUL character",
     # 020-099: the shape of the Job
+    "RL020": "apiVersion is rlinf.io/v1alpha1",
     "RL021": "replicas is 1 on a single node",
+    "RL022": "kind is Job",
+    "RL023": "every key is known",
+    "RL024": "every required key is there",
+    "RL025": "a value is of the right kind: text, number, truth value, list or mapping",
+    "RL026": "a value is one of those allowed",
+    "RL027": "a name is 1 to 63 of a-z, 0-9 and '-', alphanumeric at both ends",
+    "RL028": "there is exactly one task: a Job runs on a single node",
+    "RL029": "the task is named worker",
+    "RL030": "no task is named like a component (Actor, Rollout, Env)",
+    "RL031": "the worker is the Header: head is true",
+    "RL032": "a variable's name is [A-Za-z_][A-Za-z0-9_]*",
+    "RL033": "a variable is set once",
+    "RL034": "a variable has value or valueFrom, not both",
+    "RL035": "a mount has hostPath or volume, not both",
+    "RL036": "a configuration is given in one form: path, dir and name, or inline",
+    "RL037": "firstSignal.pattern is a Python regular expression",
+    "RL038": "mount paths and host paths are absolute",
+    "RL039": "mount paths are unique",
+    "RL040": "<job>-worker-0 has at most 63 characters",
+    "RL042": "a volume's name is 1 to 63 of a-z, 0-9 and '-', alphanumeric at both ends",
+    "RL043": "domain is empty on a single node",
+    "RL044": "backoffLimit has an effect only with restartPolicy OnFailure",
+    "RL045": "restartPolicy OnFailure has an effect only with a backoffLimit",
+    "RL046": "variables that the platform sets are left to it",
+    "RL047": "every entry of a selector has a key",
+    "RL050": "agentType Kubernetes is not supported by this version",
+    "RL051": "a Ray head of the Job's own is not supported by this version",
+    "RL052": "mounts at another path than the node's own, and volumes, are not supported by this version",
+    "RL053": "variables from the secret store are not supported by this version",
+    "RL054": "sandbox bubblewrap is not supported by this version",
+    "RL055": "agentType is Ray or Kubernetes",
+    "RL056": "a read-only mount is not enforced by this version",
     # 100-149: placement expressions
     "RL100": "component_placement places at least one component",
     "RL101": "a placement expression is not empty",
@@ -57,9 +101,100 @@ CODES: dict[str, str] = {
     "RL178": "a rollout divides by the global batch",
     "RL179": "save_interval divides by val_check_interval",
     "RL180": "decoupled mode has at least as many Env ranks as Rollout ranks",
+    "RL185": "every key of an engine's configuration is known to the engine",
+    "RL186": "every key that the engine requires is there",
+    "RL187": "a value of an engine's configuration is of the right kind",
+    "RL188": "a value of an engine's configuration is one of those allowed",
+    "RL189": "a configuration that is run without a script names its engine",
+    "RL190": "the named engine is installed",
+    "RL191": "what the engine needs is there",
+    "RL192": "the engine learns tasks of this kind",
+    "RL193": "the engine's configuration model can be loaded",
     # 200-249: nodes and capacity
+    "RL200": "there is a node",
+    "RL201": "the selector hits a node",
+    "RL202": "the selector hits exactly one usable node",
+    "RL203": "the node that the selector hits is online and not cordoned",
+    "RL204": "without a selector there is exactly one usable node",
+    "RL210": "the node has as many GPUs as are asked for",
+    "RL211": "no more GPUs are requested than the placement uses",
+    "RL212": "the node has as many CPUs as are asked for",
+    "RL213": "the node has as much memory as is asked for",
+    "RL214": "the node has as much /dev/shm as is asked for",
+    "RL215": "the disk where jobs are kept has space left",
+    "RL220": "the capacity is free now; otherwise the Job waits in the queue",
+    "RL240": "every key of an inventory file is known",
+    "RL241": "every required key of an inventory file is there",
+    "RL242": "a value of an inventory file is of the right kind",
+    "RL243": "a value of an inventory file is one of those allowed",
     # 250-299: image
+    "RL250": "an image holds no blank",
+    "RL251": "an image has an explicit tag or a digest",
+    "RL252": "an image's tag is not latest",
+    "RL253": "an image is a reference: repository, tag, digest",
+    "RL254": "the image is recorded; the Job runs on the host",
+    "RL255": "no SSH server is started, so a key opens nothing",
+    "RL256": "sshPublicKey is an SSH public key",
     # 300-349: scripts
+    "RL300": "a Job has a configuration, or a run script that is not blank",
     # 350-399: secrets
     # 400-449: outputs and mounts
+    "RL400": "what is written lies under a mount or in the job's folder",
+    "RL401": "an expected output lies in the artifacts folder, or is absolute",
+    "RL402": "the source of a mount exists on the node",
+    # 450-499: configuration files and task packs
+    "RL450": "the configuration's file is there, and ends in .yaml",
+    "RL451": "a configuration's file can be read",
+    "RL452": "an override can be applied",
+    "RL453": "environment variables that a configuration reads are set",
+    "RL454": "interpolations can be resolved",
+    "RL455": "every value that is marked ??? has been given",
+    "RL456": "the configuration can be composed",
+    "RL457": "a Job that comes over HTTP names its configuration by an absolute path, or carries it inline",
+    "RL458": "numbers of a configuration are finite",
+    "RL459": "a value that RLinf's own loader would read otherwise is quoted",
+    "RL470": "every key of a task pack is known",
+    "RL471": "every required key of a task pack is there",
+    "RL472": "a value of a task pack is of the right kind",
+    "RL473": "a value of a task pack is one of those allowed",
+    "RL474": "the named task pack is there",
 }
+
+SECTIONS: tuple[tuple[int, int, str], ...] = (
+    (1, 19, "The text"),
+    (20, 99, "The shape of the Job"),
+    (100, 149, "Placement"),
+    (150, 199, "The configuration and the engine"),
+    (200, 249, "Nodes and capacity"),
+    (250, 299, "Image and SSH key"),
+    (300, 349, "Scripts"),
+    (350, 399, "Secrets"),
+    (400, 449, "Outputs and mounts"),
+    (450, 499, "Configuration files and task packs"),
+)
+"""First and last number of each part of the table, and its title."""
+
+
+def render() -> str:
+    """docs/findings.md: every code with what it asks for, in parts."""
+    lines = [
+        "# Findings",
+        "",
+        "`rlark validate`, `preview`, `submit` and the API tell everything they find in one pass, as",
+        "`job.yaml:7:16: error RL021 spec.tasks[0].ray.replicas: message (hint)`. A code never changes its",
+        "meaning. Nothing is started while an error stands; warnings and infos only tell.",
+        "",
+        "Each line says what must hold. This page is written by `python -m rlark.spec.codes`.",
+    ]
+    for first, last, title in SECTIONS:
+        rows = [(code, text) for code, text in sorted(CODES.items()) if first <= int(code[2:]) <= last]
+        if rows:
+            lines += ["", f"## {title}", "", "| code | what must hold |", "|---|---|"]
+            lines += [f"| {code} | {text.replace('|', chr(92) + '|')} |" for code, text in rows]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.stdout.write(render())

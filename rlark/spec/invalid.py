@@ -34,8 +34,8 @@ class Codes:
 
 
 JOB = Codes("RL023", "RL024", "RL025", "RL026")
-ENGINE = Codes("RL180", "RL181", "RL182", "RL183")
-TASK_PACK = Codes("RL190", "RL191", "RL192", "RL193")
+ENGINE = Codes("RL185", "RL186", "RL187", "RL188")
+TASK_PACK = Codes("RL470", "RL471", "RL472", "RL473")
 INVENTORY = Codes("RL240", "RL241", "RL242", "RL243")
 
 _KINDS = {

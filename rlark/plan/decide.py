@@ -1,0 +1,146 @@
+"""From a Job and the nodes to a plan: every rule asked once, everything found told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rlark.engine import Engine
+from rlark.plan.facts import Facts
+from rlark.plan.node import Inventory, Node
+from rlark.plan.placement import Placement, resolve
+from rlark.plan.plan import Ask, Output, Plan, Signal
+from rlark.plan.rules import engine, image, node, outputs, shape, single_node
+from rlark.plan.rules.rlinf import check_configuration
+from rlark.plan.rules.rule import RAY, Case, Spoils, check_all, nothing_spoilt
+from rlark.spec.finding import Finding, errors_of
+from rlark.spec.job import SAFETY_CONFIRMED, Job, Worker
+
+PYTHON = "{python}"
+"""Stands in a command for the interpreter of the node."""
+PROGRESS = r"iter \d+/\d+"
+"""The line an engine prints at its first iteration."""
+
+_BEFORE = (*shape.RULES, *single_node.RULES, *engine.RULES, *image.RULES, *outputs.RULES)
+_AFTER = node.RULES
+
+
+def make_plan(
+    job: Job, inventory: Inventory, facts: Facts, *, spoils: Spoils = nothing_spoilt
+) -> tuple[Plan | None, list[Finding]]:
+    """Decide everything about a Job before anything starts.
+
+    Args:
+        job: with its configuration inline, composed; a configuration that could not be composed is
+            still a path.
+        inventory: all nodes.
+        facts: what was looked up about the Job on its node.
+        spoils: says which places were left out of the Job because its text has errors there.
+
+    Returns:
+        The plan, None where an error stands; and everything that was found.
+    """
+    chosen, found = (None, []) if spoils((node.SELECTOR,)) else node.choose_node(job, inventory)
+    case = Case(job, inventory, facts, chosen, _config(job), _engine(job, facts))
+    found += check_all(_BEFORE, case, spoils)
+    if case.config is not None and not spoils((f"{RAY}.resources.gpu",)):
+        placement, about_config = _place(case, case.config)
+        found += about_config
+        case = replace(case, placement=placement)
+    case = replace(case, ask=_ask(case))
+    found += check_all(_AFTER, case, spoils)
+    plan = _plan(case) if not errors_of(found) else None
+    return plan, found
+
+
+def _config(job: Job) -> Mapping[str, Any] | None:
+    source = job.worker.ray.config if job.spec.tasks else None
+    return source.inline if source is not None else None
+
+
+def _engine(job: Job, facts: Facts) -> Engine | None:
+    """The engine that runs the Job; None for a run script."""
+    if not job.spec.tasks or job.worker.run:
+        return None
+    return facts.engines.get(str(engine.named(_config(job))))
+
+
+def _place(case: Case, config: Mapping[str, Any]) -> tuple[Placement | None, list[Finding]]:
+    """Where the components go, and what is wrong with the configuration."""
+    path = case.facts.config_path
+    section = config.get("cluster")
+    requested = case.worker.ray.resources.gpu if case.worker else None
+    placement, found = None, list(case.facts.config_findings)
+    if isinstance(section, Mapping):
+        placement, wrong = resolve(section, case.node, isolate=True, path=f"{path}.cluster", requested=requested)
+        found += wrong
+    confirmed = case.job.metadata.annotations.get(SAFETY_CONFIRMED) == "true"
+    found += check_configuration(config, placement, case.engine, path, devices_confirmed=confirmed)
+    return placement, found
+
+
+def _ask(case: Case) -> Ask | None:
+    """What is leased; None while the number of GPUs is undecided."""
+    if case.worker is None:
+        return None
+    resources, gpus = case.worker.ray.resources, case.worker.ray.resources.gpu
+    if gpus is None and case.worker.ray.config is None:
+        gpus = 0
+    elif gpus is None and case.placement is not None:
+        gpus = case.placement.gpus_required
+    if gpus is None:
+        return None
+    return Ask(gpus=gpus, cpus=resources.cpus, memory=resources.memory_bytes, shm=resources.shm_bytes)
+
+
+def _plan(case: Case) -> Plan | None:
+    """The plan of a case without errors."""
+    worker, spec = case.worker, case.job.spec
+    if worker is None or case.node is None or case.ask is None:
+        return None
+    return Plan(
+        job=case.job.name,
+        node=case.node.name,
+        ask=case.ask,
+        engine=case.engine.id if case.engine else "",
+        command=[PYTHON, "-m", case.engine.module] if case.engine else [],
+        config=dict(case.config or {}),
+        config_base=case.facts.config_base if case.config else "",
+        placement=dict(case.placement.ranks) if case.placement else {},
+        fused=_fuses(case),
+        prepare=worker.prepare,
+        run=worker.run,
+        env={variable.name: variable.value for variable in worker.ray.env if variable.value is not None},
+        head="platform",
+        signal=_signal(worker, case.engine),
+        outputs=[Output(path=output.path, min_bytes=output.min_bytes) for output in worker.expect.outputs],
+        evidence=case.engine is not None,
+        gate=worker.expect.gate,
+        deadline_s=spec.deadline_s,
+        grace_s=spec.grace_s,
+        backoff_limit=spec.backoff_limit if spec.restart_policy == "OnFailure" else 0,
+        tensorboard=worker.tensor_board_dir,
+    )
+
+
+def _fuses(case: Case) -> bool:
+    """True when one process runs all components: each is one rank, all on the same resource."""
+    if case.engine is None or case.placement is None or not case.engine.can_fuse:
+        return False
+    runner = (case.config or {}).get("runner")
+    wanted = runner.get("fuse", "auto") if isinstance(runner, Mapping) else "auto"
+    return wanted != "never" and case.placement.colocated
+
+
+def _signal(worker: Worker, runs: Engine | None) -> Signal | None:
+    """The first sign of life to wait for; an engine has one that nobody needs to state."""
+    stated = worker.expect.first_signal
+    if stated is not None:
+        return Signal(pattern=stated.pattern, within=stated.within_s, expected=True)
+    return Signal(pattern=PROGRESS) if runs is not None else None
+
+
+def chosen(job: Job, inventory: Inventory) -> Node | None:
+    """The node a Job would run on; None where that cannot be decided."""
+    return node.choose_node(job, inventory)[0]

@@ -1,0 +1,32 @@
+"""What was looked up for a decision, so that deciding itself looks at nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rlark.engine import Engine, Requirement
+from rlark.spec.finding import Finding
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was looked up about a Job and its node.
+
+    Attributes:
+        engines: every engine there is, by id.
+        unmet: engine id -> what it lacks on the node; an engine that was not looked at is absent.
+        missing_mounts: mount sources that do not exist on the node.
+        free_disk: bytes free where jobs are kept; None when nobody looked.
+        config_findings: what the engine's own model says about the configuration.
+        config_path: the place in the Job that the configuration's keys hang on.
+        config_base: absolute folder that relative paths in the configuration start from.
+    """
+
+    engines: Mapping[str, Engine] = field(default_factory=dict)
+    unmet: Mapping[str, tuple[Requirement, ...]] = field(default_factory=dict)
+    missing_mounts: frozenset[str] = frozenset()
+    free_disk: int | None = None
+    config_findings: tuple[Finding, ...] = ()
+    config_path: str = "spec.tasks[0].ray.config.inline"
+    config_base: str = ""

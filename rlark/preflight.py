@@ -1,0 +1,268 @@
+"""Read, compose, look, decide: the one function behind validate, preview, submit and the controller.
+
+    text -> spec.load -> Source -> preflight -> Preview
+
+The configuration is composed and put inline, so that the canonical YAML holds all that was
+checked; findings get the line and column of the text, or of the configuration's own file.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel, ValidationError
+
+from rlark.engine import Engine, find_engines, load_attribute
+from rlark.errors import SpecError
+from rlark.folder import Home
+from rlark.plan.decide import chosen, make_plan
+from rlark.plan.facts import Facts
+from rlark.plan.inventory_file import read_inventory
+from rlark.plan.node import HOSTNAME, Inventory, Node
+from rlark.plan.plan import Plan
+from rlark.plan.review import Row, review
+from rlark.plan.rules.engine import named
+from rlark.spec.canonical import canonical_yaml, digest
+from rlark.spec.config import Composed, compose
+from rlark.spec.finding import Finding, exit_code
+from rlark.spec.invalid import ENGINE, explain
+from rlark.spec.job import Job
+from rlark.spec.source import Source
+
+Look = Callable[[Job, Node], Facts]
+"""Looks up what deciding must know about a Job on a node."""
+
+HERE = ("ray", "this machine")
+"""Sources of an inventory whose nodes may be this machine."""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Everything that would be decided about a Job.
+
+    Attributes:
+        name: the Job's name; empty where the text has none.
+        job: the Job with its configuration composed and inline; None while its text has errors.
+        plan: None while an error stands.
+        findings: everything that was found, with file, line and column, in their order.
+        yaml: the canonical text; empty while it cannot be decided.
+        digest: SHA-256 of it.
+        node: the chosen node; None where there is none.
+        review: the table of what a person checks before submitting.
+        gpus_required: the highest GPU that the placement uses, plus one; None while undecided.
+    """
+
+    name: str
+    job: Job | None
+    plan: Plan | None
+    findings: list[Finding]
+    yaml: str
+    digest: str
+    node: Node | None
+    review: list[Row]
+
+    @property
+    def exit_code(self) -> int:
+        """0, 3 or 4: the one table of validate, preview, submit and the API."""
+        return exit_code(self.findings)
+
+    @property
+    def gpus_required(self) -> int | None:
+        """The highest GPU that the placement uses, plus one; None while undecided."""
+        return self.plan.gpus_required if self.plan is not None else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The form of `rlark preview -o json`; what could not be decided is null."""
+        plan = self.plan
+        ranks = {name: [rank.to_json() for rank in placed] for name, placed in plan.placement.items()} if plan else None
+        return {
+            "name": self.name,
+            "ok": self.exit_code == 0,
+            "yaml": self.yaml or None,
+            "digest": self.digest or None,
+            "findings": [finding.to_json() for finding in self.findings],
+            "review": [row.to_json() for row in self.review],
+            "node": self.node.name if self.node is not None else None,
+            "placement": ranks,
+            "worldSize": {name: len(placed) for name, placed in ranks.items()} if ranks is not None else None,
+            "gpusRequired": self.gpus_required,
+        }
+
+
+def preflight(source: Source, inventory: Inventory, look: Look | None = None) -> Preview:
+    """Check a Job against nodes and decide everything about it; nothing is started.
+
+    Args:
+        source: the Job's text, read.
+        inventory: the nodes it may run on.
+        look: looks up what must be known about the chosen node. By default this machine is looked at
+            where it is the node, and otherwise only what does not depend on the machine.
+    """
+    draft = source.draft
+    if draft is None:
+        return Preview("", None, None, list(source.findings), "", "", None, [])
+    composed = _compose(source, draft)
+    job = _with_config(draft, composed)
+    node = chosen(job, inventory)
+    if look is None:
+        look = look_here if node is None or is_here(node, inventory) else look_elsewhere
+    facts = look(job, node or Node(name=""))
+    facts = replace(facts, config_path=composed.path, config_base=composed.base)
+    facts = replace(facts, config_findings=_engine_findings(job, facts))
+    plan, decided = make_plan(job, inventory, facts, spoils=source.spoils)
+    findings = [*source.findings, *_placed(source, composed, [*composed.findings, *decided])]
+    ready = source.job is not None and (composed.effective is not None or draft.worker.ray.config is None)
+    text = canonical_yaml(job) if ready else ""
+    return Preview(
+        name=job.name,
+        job=job if ready else None,
+        plan=plan if ready and exit_code(findings) == 0 else None,
+        findings=findings,
+        yaml=text,
+        digest=digest(text) if text else "",
+        node=node,
+        review=review(job, plan, node, findings),
+    )
+
+
+def _placed(source: Source, composed: Composed, findings: list[Finding]) -> list[Finding]:
+    """Findings with their places, in the order of the text and without repetitions."""
+    placed = [source.place(composed.place(finding)) for finding in findings]
+    return sorted(dict.fromkeys(placed), key=lambda found: (found.file != source.file, found.line, found.column))
+
+
+def _compose(source: Source, draft: Job) -> Composed:
+    config = draft.worker.ray.config if draft.spec.tasks else None
+    if config is None:
+        return Composed()
+    return compose(config, source.folder, engine=not draft.worker.run)
+
+
+def _with_config(job: Job, composed: Composed) -> Job:
+    """The Job with what was composed inline."""
+    config = job.worker.ray.config if job.spec.tasks else None
+    if config is None or composed.effective is None:
+        return job
+    inline = config.model_copy(
+        update={
+            "path": None,
+            "dir": None,
+            "name": None,
+            "inline": composed.effective,
+            "overrides": [],
+            "origin": composed.origin,
+        }
+    )
+    ray = job.worker.ray.model_copy(update={"config": inline})
+    tasks = [job.worker.model_copy(update={"ray": ray}), *job.spec.tasks[1:]]
+    return job.model_copy(update={"spec": job.spec.model_copy(update={"tasks": tasks})})
+
+
+# looking
+
+
+@functools.cache
+def engines() -> Mapping[str, Engine]:
+    """Every engine installed here; found once in a process."""
+    return find_engines()
+
+
+def look_here(job: Job, node: Node, home: Home | None = None) -> Facts:
+    """Look at this machine: engines and what they lack, mount sources, free disk.
+
+    Args:
+        job: the Job.
+        node: the node it would run on, which is this machine.
+        home: the state directory, where jobs are kept.
+    """
+    worker = job.spec.tasks[0] if job.spec.tasks else None
+    sources = {mount.host_path for mount in worker.ray.mounts if mount.host_path} if worker else set()
+    found = look_elsewhere(job, node)
+    wanted = [engine for engine in found.engines.values() if worker is not None and engine.id == _engine_named(job)]
+    return replace(
+        found,
+        unmet={engine.id: tuple(engine.unmet()) for engine in wanted},
+        missing_mounts=frozenset(source for source in sources if not _exists(source)),
+        free_disk=_free(home or Home.find()),
+    )
+
+
+def look_elsewhere(_job: Job, _node: Node) -> Facts:
+    """What is known without being on the node: which engines there are."""
+    return Facts(engines=engines())
+
+
+def is_here(node: Node, inventory: Inventory) -> bool:
+    """True when the node is this machine."""
+    host = socket.gethostname()
+    return inventory.source == HERE[1] or (
+        inventory.source == HERE[0] and host in {node.name, node.labels.get(HOSTNAME)}
+    )
+
+
+def _exists(folder: str) -> bool:
+    try:
+        return Path(folder).exists()
+    except OSError:  # a folder that this user cannot look into is one that the Job cannot read
+        return False
+
+
+def _free(home: Home) -> int | None:
+    """Bytes free on the state directory's disk; None where that cannot be seen."""
+    existing = next((folder for folder in (home.root, *home.root.parents) if folder.exists()), None)
+    try:
+        return shutil.disk_usage(existing).free if existing else None
+    except OSError:
+        return None
+
+
+def _engine_named(job: Job) -> str:
+    config = job.worker.ray.config
+    return "" if config is None or job.worker.run else str(named(config.inline))
+
+
+def _engine_findings(job: Job, facts: Facts) -> tuple[Finding, ...]:
+    """What the engine's own model says about the configuration."""
+    if not job.spec.tasks or job.worker.ray.config is None or job.worker.ray.config.inline is None:
+        return ()
+    engine = facts.engines.get(_engine_named(job))
+    if engine is None:
+        return ()
+    data = job.worker.ray.config.inline
+    path = facts.config_path
+    try:
+        model = cast("type[BaseModel]", load_attribute(engine.config))
+        model.model_validate(data)
+    except ImportError as error:
+        message = f"the engine {engine.id} cannot be loaded here: {error}"
+        return (Finding(code="RL193", path=f"{path}.runner.engine", message=message, hint="install it again"),)
+    except ValidationError as error:
+        return tuple(invalid.finding for invalid in explain(error, model, data, ENGINE, path))
+    return ()
+
+
+# an inventory from a file
+
+
+def load_inventory_file(path: str | Path) -> Inventory:
+    """Read nodes from a file, as `rlark nodes list -o json` writes them.
+
+    Args:
+        path: YAML or JSON, `nodes: [{name, labels, cpus, memory, shm, gpus, gpuModel, online, unschedulable}]`.
+
+    Raises:
+        SpecError: it cannot be read, or is not of that form; with findings.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise SpecError(f"the inventory {file} cannot be read: {reason}") from None
+    return read_inventory(text, str(file))
