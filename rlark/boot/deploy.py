@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,9 +72,14 @@ def deploy(home: Home, head: HeadAddress, host: str, port: int, *, attached: boo
     here = ray.get_runtime_context().get_node_id()
     controller = _controller(home, head, here, attached)
     try:
-        serve.start(proxy_location="HeadOnly", http_options={"host": host, "port": port})
-        _check_owner(controller, home)
-        serve.run(_application(home, here), name=APP, route_prefix="/")
+        with ThreadPoolExecutor(1) as side:
+            # `serve.start` waits for the proxy, which the application does not need in order to start
+            proxy = side.submit(serve.start, proxy_location="HeadOnly", http_options={"host": host, "port": port})
+            while not (serve_runs() or proxy.done()):
+                time.sleep(0.02)
+            _check_owner(controller, home)
+            serve.run(_application(home, here), name=APP, route_prefix="/")
+            proxy.result()
     except (RayError, RuntimeError, TimeoutError, ValueError) as error:
         raise ClusterError(f"The API did not start on Ray Serve: {error}") from error
     return _port(port)

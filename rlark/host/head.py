@@ -25,7 +25,7 @@ from rlark.host.clock import Clock, SystemClock, stamp
 from rlark.host.process import ProcessId
 
 START_TIMEOUT_S = 90.0
-WATCH_S = 0.5
+WATCH_S = 1.0
 RAYLET_GRACE_S = 1.0
 TREE_GRACE_S = 0.7
 DASHBOARD_PAUSE_S = 2.0
@@ -264,7 +264,7 @@ class Supervisor:
             if self._clock.monotonic() > until:
                 return f"Ray did not start within {START_TIMEOUT_S:.0f} s; see {self._files.ray_log}"
             self._record()
-            self._clock.sleep(0.05)
+            self._clock.sleep(0.2)
         if starting.returncode != 0:
             said = self._files.ray_log.read_text(encoding="utf-8", errors="replace")
             return f"Ray's head did not start: {rays_reason(said)}"
