@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 
-from rlark.host.process import ProcessId, describe, descendants
+from rlark.host.process import ProcessId, descendants, describe
 
 PATIENCE_S = 20
 

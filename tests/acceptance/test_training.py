@@ -1,0 +1,60 @@
+"""The main Job: trained, exported, verified and through its gate, fused and placed, and in the notebook."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.user import ROOT, User
+
+pytestmark = pytest.mark.acceptance
+MAIN = ROOT / "job_specs/originbot-goalnav.yaml"
+PLACED = "{actor: 0, rollout: 0, env: '0:0-1'}"
+
+
+def judged(user: User, name: str) -> dict[str, object]:
+    status = user.status(name)
+    assert (status["phase"], status["verified"], status["qualityGatePassed"]) == ("Succeeded", True, True)
+    return json.loads((user.home / f"jobs/{name}/artifacts/eval-report.json").read_text())["trained"]["nominal"]
+
+
+@pytest.mark.timeout(900)
+def test_fused_it_passes_its_gate(machine: User) -> None:
+    machine.rlark("submit", MAIN)
+    nominal = judged(machine, "originbot-goalnav")
+    assert nominal["episodes"] == 200
+    assert nominal["successRate"] >= 0.95
+    assert machine.status("originbot-goalnav")["fused"] is True
+    machine.rlark("artifacts", "originbot-goalnav", "verify")
+
+
+@pytest.mark.timeout(1800)
+def test_placed_it_passes_too(machine: User) -> None:
+    where = f"spec.tasks[0].ray.config.overrides=[cluster.component_placement={PLACED}]"
+    machine.rlark("submit", MAIN, "--name", "placed", "--set", where)
+    judged(machine, "placed")
+    status = machine.status("placed")
+    assert status["fused"] is False
+    assert sorted((r["component"], r["rank"]) for r in status["ranks"]) == [
+        ("actor", 0),
+        ("env", 0),
+        ("env", 1),
+        ("rollout", 0),
+    ]
+
+
+@pytest.mark.timeout(600)
+def test_the_notebook_runs(machine: User, tmp_path: Path) -> None:
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(ROOT / "examples/quickstart.ipynb", as_version=4)
+    client = NotebookClient(notebook, timeout=500, resources={"metadata": {"path": str(ROOT / "examples")}})
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in machine.env.items():
+            environment.setenv(name, value)
+        client.execute()
+    failed = [output for cell in notebook.cells for output in cell.get("outputs", []) if output.output_type == "error"]
+    assert failed == []
