@@ -11,7 +11,7 @@ import click
 from rlark import __version__
 from rlark.cli.command import Entry, LazyGroup
 from rlark.cli.session import Session
-from rlark.errors import INTERRUPTED, RlarkError
+from rlark.errors import INTERRUPTED, OK, RlarkError
 
 RUN, LOOK, MANAGE, PLATFORM = "Run a Job", "Look", "Manage", "The platform"
 ENTRIES = {
@@ -70,12 +70,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """One call; gives its exit code and never raises."""
+    """One call; gives its exit code."""
     session = Session()
     try:
         code = root.main(arguments, prog_name="rlark", standalone_mode=False, obj=session)
         sys.stdout.flush()
-        return code if isinstance(code, int) else 0
+        return code if isinstance(code, int) else OK
     except RlarkError as error:
         return _report(session, error)
     except click.Abort:
@@ -83,9 +83,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except BrokenPipeError:  # `rlark jobs | head`: the reader has what it wanted
+    except (BrokenPipeError, SystemExit):
+        if "_RLARK_COMPLETE" in os.environ:  # click's own way out of shell completion
+            raise
+        # `rlark jobs | head`: the reader has what it wanted
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return OK
     except Exception as error:  # noqa: BLE001 - the last line of defence; told as a fault of ours
         return _report_fault(session, error)
 

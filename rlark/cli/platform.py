@@ -36,7 +36,7 @@ FLAGS = ("host", "port", "dashboard_port", "num_cpus", "num_gpus", "labels", "ra
 @pass_session
 def up(session: Session, /, foreground: bool, **options: str | int | None) -> None:
     """Start a Ray head and the API, or attach to a Ray cluster; does nothing if they run already."""
-    from rlark.sdk.local import boot, boot_command
+    from rlark.sdk.local import boot, boot_command, boot_environment
 
     given = [part for name in FLAGS for part in _argument(name, options.get(name))]
     home = session.settings.home
@@ -44,7 +44,7 @@ def up(session: Session, /, foreground: bool, **options: str | int | None) -> No
         session.out.say(f"the platform runs here until Ctrl-C; state in {home.root}")
         command = boot_command(home, "up", [*given, "--foreground"])
         sys.stdout.flush()
-        os.execv(command[0], command)  # noqa: S606 - this process becomes the platform, signals and all
+        os.execve(command[0], command, boot_environment())  # noqa: S606 - this process becomes the platform, signals and all
     from rlark.cli.progress import starting
 
     with starting(session.out, "starting the platform") as talk:

@@ -99,7 +99,7 @@ def boot(home: Home, verb: str, options: Sequence[str] = (), talk: Talk | None =
             stdout=answer,
             stderr=subprocess.PIPE,
             text=True,
-            env=_environment(),
+            env=boot_environment(),
         )
         listener = threading.Thread(target=_listen, args=(process.stderr, hear), daemon=True)
         listener.start()
@@ -114,8 +114,8 @@ def boot_command(home: Home, verb: str, options: Sequence[str] = ()) -> list[str
     return [sys.executable, "-m", "rlark.boot", verb, "--home", str(home.root), *options]
 
 
-def _environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Ours, but for what would send a new head to somebody else's."""
+def boot_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment a new platform starts in: ours, but for what would send a new head to somebody else's."""
     environ = os.environ if environ is None else environ
     return {name: value for name, value in environ.items() if name not in ("RAY_ADDRESS", "RAY_NAMESPACE")}
 
