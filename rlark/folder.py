@@ -3,7 +3,7 @@
 One writer for each file, everyone else reads:
 
     controller  job.yaml  plan.json  lease.json  request.json  events.jsonl
-    worker      worker.jsonl  env.json  logs/attempt-N/{stdout,stderr}.log
+    worker      worker.jsonl  env.json  scripts/  logs/attempt-N/{stdout,stderr}.log
     the run     metrics.jsonl  ranks.json  failure.json  checkpoints/  artifacts/  tensorboard/
                 logs/attempt-N/<component>-<rank>.log  and result.json last
 
@@ -173,6 +173,11 @@ class JobFolder:
     def work(self) -> Path:
         """Where prepare and run script start."""
         return self.root / "work"
+
+    @property
+    def scripts(self) -> Path:
+        """Prepare and run script of the current attempt, readable by their owner only."""
+        return self.root / "scripts"
 
     def logs(self, attempt: int) -> Path:
         """The logs of one attempt, counted from 1."""

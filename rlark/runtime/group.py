@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -42,7 +41,8 @@ class RayGroup:
         """Attach to the head.
 
         Args:
-            head: where it answers; its token is read from the file it names.
+            head: where it answers. Ray reads the variables of its token when it is loaded, so they are
+                set before this module is imported.
             node_id: Ray's id of the leased node; empty for wherever Ray likes.
 
         Raises:
@@ -53,9 +53,6 @@ class RayGroup:
             raise ClusterError(
                 f"The Ray head at {head.address} does not answer.", hint="rlark doctor says what listens where"
             )
-        if head.token_path:
-            os.environ["RAY_AUTH_MODE"] = "token"
-            os.environ["RAY_AUTH_TOKEN_PATH"] = head.token_path
         ray.init(
             address=head.address,
             namespace=head.namespace,

@@ -120,6 +120,8 @@ def _placed(assignment: Assignment, engine: Engine, stop: Stop) -> Iterator[tupl
     head = assignment.lease.head
     if head is None:
         raise UsageError("The Job is placed on ranks of its own, and no Ray head was leased for it.")
+    if head.token_path:
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": head.token_path}
     os.environ.setdefault(THREADS, str(max(1, int(assignment.lease.cpus))))  # this process exports at the end
     from rlark.runtime.group import RayGroup
 
