@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import shutil
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -23,7 +23,6 @@ from rlark.errors import SpecError
 from rlark.folder import Home
 from rlark.plan.decide import chosen, make_plan
 from rlark.plan.facts import Facts
-from rlark.plan.inventory_file import read_inventory
 from rlark.plan.node import HOSTNAME, Inventory, Node
 from rlark.plan.plan import Plan
 from rlark.plan.review import Row, review
@@ -33,6 +32,7 @@ from rlark.spec.config import Composed, compose
 from rlark.spec.finding import Finding, exit_code
 from rlark.spec.invalid import ENGINE, explain
 from rlark.spec.job import Job
+from rlark.spec.path import within
 from rlark.spec.source import Source
 
 Look = Callable[[Job, Node], Facts]
@@ -108,15 +108,17 @@ def preflight(source: Source, inventory: Inventory, look: Look | None = None) ->
     if draft is None:
         return Preview("", None, None, list(source.findings), "", "", None, [])
     composed = _compose(source, draft)
-    job = _with_config(draft, composed)
+    job = _with_config(draft, composed) if draft.spec.tasks else draft
     node = chosen(job, inventory)
     if look is None:
         look = look_here if node is None or is_here(node, inventory) else look_elsewhere
     facts = look(job, node or Node(name=""))
     facts = replace(facts, config_path=composed.path, config_base=composed.base)
-    facts = replace(facts, config_findings=_engine_findings(job, facts))
+    about_engine = _engine_findings(job, facts)
+    about_files = _of_use(composed.findings, about_engine, facts.engines.get(_engine_named(job)))
+    facts = replace(facts, config_findings=_unsaid(about_engine, about_files))
     plan, decided = make_plan(job, inventory, facts, spoils=source.spoils)
-    findings = [*source.findings, *_placed(source, composed, [*composed.findings, *decided])]
+    findings = [*source.findings, *_placed(source, composed, [*about_files, *decided])]
     ready = source.job is not None and (composed.effective is not None or draft.worker.ray.config is None)
     text = canonical_yaml(job) if ready else ""
     return Preview(
@@ -129,6 +131,18 @@ def preflight(source: Source, inventory: Inventory, look: Look | None = None) ->
         node=node,
         review=review(job, plan, node, findings),
     )
+
+
+def _of_use(composed: Iterable[Finding], said: Iterable[Finding], engine: Engine | None) -> list[Finding]:
+    """What composing found, without tasks that are no packs and that the engine knows by itself."""
+    refused = {finding.path for finding in said}
+    return [finding for finding in composed if finding.code != "RL474" or engine is None or finding.path in refused]
+
+
+def _unsaid(findings: Iterable[Finding], said: Iterable[Finding]) -> tuple[Finding, ...]:
+    """What the engine's model adds to what the files' own check has said."""
+    places = [finding.path for finding in said if finding.severity == "error"]
+    return tuple(finding for finding in findings if not any(within(finding.path, place) for place in places))
 
 
 def _placed(source: Source, composed: Composed, findings: list[Finding]) -> list[Finding]:
@@ -146,7 +160,7 @@ def _compose(source: Source, draft: Job) -> Composed:
 
 def _with_config(job: Job, composed: Composed) -> Job:
     """The Job with what was composed inline."""
-    config = job.worker.ray.config if job.spec.tasks else None
+    config = job.worker.ray.config
     if config is None or composed.effective is None:
         return job
     inline = config.model_copy(
@@ -259,6 +273,8 @@ def load_inventory_file(path: str | Path) -> Inventory:
     Raises:
         SpecError: it cannot be read, or is not of that form; with findings.
     """
+    from rlark.plan.inventory_file import read_inventory
+
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8")

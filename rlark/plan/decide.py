@@ -71,13 +71,14 @@ def _place(case: Case, config: Mapping[str, Any]) -> tuple[Placement | None, lis
     path = case.facts.config_path
     section = config.get("cluster")
     requested = case.worker.ray.resources.gpu if case.worker else None
-    placement, found = None, list(case.facts.config_findings)
+    placement: Placement | None = None
+    found: list[Finding] = []
     if isinstance(section, Mapping):
-        placement, wrong = resolve(section, case.node, isolate=True, path=f"{path}.cluster", requested=requested)
-        found += wrong
+        placement, found = resolve(section, case.node, isolate=True, path=f"{path}.cluster", requested=requested)
     confirmed = case.job.metadata.annotations.get(SAFETY_CONFIRMED) == "true"
     found += check_configuration(config, placement, case.engine, path, devices_confirmed=confirmed)
-    return placement, found
+    said = {finding.path for finding in errors_of(found)}
+    return placement, found + [finding for finding in case.facts.config_findings if finding.path not in said]
 
 
 def _ask(case: Case) -> Ask | None:

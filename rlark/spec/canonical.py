@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from typing import Any
 
 from pydantic import BaseModel
 
 from rlark.spec.emit import emit
-from rlark.spec.job import Job
+from rlark.spec.job import Job, Ray, Worker
 
-_ALWAYS = {"head", "agent_type", "replicas"}
+_ALWAYS = {(Worker, "head"), (Worker, "agent_type"), (Ray, "replicas")}
 """Written even where they have their default: people look for them."""
 _SCRIPTS = {"prepare_script", "run_script"}
 
@@ -33,13 +34,22 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@functools.cache
+def _fields(model: type[BaseModel]) -> list[tuple[str, str, Any]]:
+    """Name, name in the file and default of every field."""
+    return [
+        (name, field.alias or name, field.get_default(call_default_factory=True))
+        for name, field in model.model_fields.items()
+    ]
+
+
 def _model(model: BaseModel) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, field in type(model).model_fields.items():
+    for name, alias, default in _fields(type(model)):
         value = getattr(model, name)
-        absent = (name in _SCRIPTS and not value.strip()) or value == field.get_default(call_default_factory=True)
-        if not absent or name in _ALWAYS:
-            found[field.alias or name] = _value(value)
+        absent = (name in _SCRIPTS and not value.strip()) or value == default
+        if not absent or (type(model), name) in _ALWAYS:
+            found[alias] = _value(value)
     return found
 
 
