@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from engines.ppo.adam import Adam
+from engines.ppo.device import Chosen
 from engines.ppo.gae import advantages
 from engines.ppo.normaliser import Normaliser, Scaling
 from engines.ppo.policy import NetShape, initial, parts_of
 from engines.ppo.update import Fused, Loss, Stats, entropy
-from rlark.runtime.component import FloatArray, Metrics, State
+from rlark.runtime.component import DeviceUse, FloatArray, Metrics, State
 from rlark.runtime.trajectory import Trajectory
 
 KL_STOP = 1.5
@@ -83,7 +84,7 @@ class Learner:
     """The policy as it learns."""
 
     def __init__(
-        self, shape: NetShape, settings: Settings, seed: int, device: torch.device, log: logging.Logger
+        self, shape: NetShape, settings: Settings, seed: int, chosen: Chosen, log: logging.Logger
     ) -> None:
         """Start with a fresh policy.
 
@@ -91,12 +92,13 @@ class Learner:
             shape: of the nets.
             settings: how to learn.
             seed: of the initial weights and the shuffling.
-            device: where to compute.
+            chosen: where to compute.
             log: for what goes wrong.
         """
-        self._shape, self._settings, self._log = shape, settings, log
+        self._shape, self._settings, self._log, self._use = shape, settings, log, chosen.use
+        chosen.tell(log)
         self._generator = torch.Generator().manual_seed(seed)
-        self._flat = initial(shape, self._generator, settings.log_std[0]).to(device)
+        self._flat = initial(shape, self._generator, settings.log_std[0]).to(chosen.device)
         self._parts = parts_of(shape, self._flat)
         self._gradient = torch.zeros_like(self._flat)
         self._sum = torch.zeros_like(self._flat)
@@ -230,6 +232,10 @@ class Learner:
             self._lr = max(self._lr / KL_STEP, least)
         elif kl < 0.5 * target:
             self._lr = min(self._lr * KL_STEP, most)
+
+    def device(self) -> DeviceUse:
+        """What it computes on."""
+        return self._use
 
     def weights(self) -> Weights:
         """A snapshot to act with."""

@@ -1,10 +1,41 @@
-"""Whether a Job's files bear out what it claims."""
+"""Whether a Job's files bear out what it claims.
+
+The worker asks on the node when the run has ended; `rlark artifacts JOB verify` asks again over a
+copy. Nothing but the files is looked at.
+
+Codes besides those of the manifest:
+
+    training_result_missing     result.json is missing, no regular file, too large, no JSON object,
+                                holds NaN, or carries no valid artifact:// reference
+    result_contradicts_report   result.json and eval-report.json disagree on the quality gate
+    output_missing, output_stale, output_too_small, output_unreadable
+    signal_not_seen             the first sign of life did not come
+    quality_gate_failed, quality_gate_missing
+"""
 
 from __future__ import annotations
 
+import glob
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
 from pydantic import Field
 
+from rlark.evidence.manifest import open_regular, verify_manifest
 from rlark.model import StoredModel
+
+RESULT_MISSING = "training_result_missing"
+MAX_RESULT_BYTES = 1024 * 1024
+CLOCK_GRAIN_S = 0.05
+"""File systems stamp files with a coarse clock, which may lag behind the one that stamped `Started`."""
+_REFERENCE = re.compile(r"artifact://[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}(/[a-zA-Z0-9][a-zA-Z0-9._-]{0,119}){0,8}")
+_CHUNK = 1024 * 1024
 
 
 class Check(StoredModel):
@@ -41,3 +72,213 @@ class Verdict(StoredModel):
     def failed(self) -> list[Check]:
         """The expectations that do not hold."""
         return [check for check in self.checks if not check.ok]
+
+
+class ExpectedOutput(Protocol):
+    """A file that proves the work; `rlark.plan.plan.Output` is one."""
+
+    @property
+    def path(self) -> str:
+        """Relative to `artifacts/`, or absolute; globs allowed."""
+        ...
+
+    @property
+    def min_bytes(self) -> int:
+        """The least size."""
+        ...
+
+
+class Unproven(Exception):
+    """An expectation does not hold.
+
+    Attributes:
+        code: the contract's word for it.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        """Say what and why."""
+        super().__init__(message)
+        self.code = code
+
+
+def verify(
+    folder: Path,
+    *,
+    started_at: datetime | None,
+    outputs: Sequence[ExpectedOutput],
+    evidence: bool,
+    gate: bool,
+    signal_expected: bool = False,
+    signal_seen: bool | None = None,
+) -> Verdict:
+    """Judge a Job's files.
+
+    Args:
+        folder: the job folder, or a copy of it.
+        started_at: when the attempt started; outputs must be newer. None to leave their age aside.
+        outputs: the files the Job expects.
+        evidence: True when SHA256SUMS and result.json must be there and hold (an engine's run).
+        gate: True when the quality gate must have passed.
+        signal_expected: True when the Job states its first sign of life.
+        signal_seen: whether it came.
+    """
+    checks: list[Check] = []
+    result = _result(folder, checks if evidence else None)
+    if evidence:
+        report = verify_manifest(folder / "artifacts")
+        code = "" if report.verified else report.code
+        checks.append(Check(name="manifest", ok=report.verified, code=code, message=report.detail))
+    checks += [_output(folder / "artifacts", output, started_at) for output in outputs]
+    if signal_expected:
+        checks.append(_signal(signal_seen))
+    passed = _gate_passed(result)
+    if gate:
+        checks.append(_gate(passed))
+    verified = all(check.ok for check in checks) if checks else None
+    return Verdict(verified=verified, checks=checks, quality_gate_passed=passed)
+
+
+def valid_reference(text: object) -> bool:
+    """True for an `artifact://` reference in the contract's form."""
+    return isinstance(text, str) and _REFERENCE.fullmatch(text) is not None
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """The claim in `result.json`.
+
+    Raises:
+        Unproven: it cannot count as one.
+    """
+    try:
+        with os.fdopen(open_regular(path), "rb") as file:
+            data = file.read(MAX_RESULT_BYTES + 1)
+        if len(data) > MAX_RESULT_BYTES:
+            raise ValueError(f"it is larger than {MAX_RESULT_BYTES} bytes")
+        value = json.loads(data.decode("utf-8"), parse_constant=_no_constant)
+    except FileNotFoundError:
+        raise Unproven(RESULT_MISSING, f"there is no {path.name}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise Unproven(RESULT_MISSING, f"{path.name} cannot count as a result: {error}") from error
+    if not isinstance(value, dict):
+        raise Unproven(RESULT_MISSING, f"{path.name} holds no JSON object")
+    if not any(valid_reference(reference) for reference in _references(value)):
+        raise Unproven(RESULT_MISSING, f"{path.name} carries no valid artifact:// reference")
+    return value
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"it holds {name}, which is no JSON number")
+
+
+def _references(result: Mapping[str, Any]) -> list[object]:
+    checkpoint, artifact = result.get("checkpoint"), result.get("artifact")
+    found = [checkpoint.get("artifactRef")] if isinstance(checkpoint, dict) else []
+    if isinstance(artifact, dict):
+        found += [artifact.get("artifactRef"), artifact.get("ref")]
+    return found
+
+
+def _result(folder: Path, checks: list[Check] | None) -> dict[str, Any] | None:
+    """The claim, None where there is none; told in `checks` where it is expected."""
+    try:
+        result = read_result(folder / "result.json")
+        _agrees_with_report(result, folder / "artifacts" / "eval-report.json")
+    except Unproven as unproven:
+        if checks is not None:
+            checks.append(Check(name="result", ok=False, code=unproven.code, message=str(unproven)))
+        return None
+    if checks is not None:
+        reference = next(reference for reference in _references(result) if valid_reference(reference))
+        checks.append(Check(name="result", ok=True, message=f"result.json claims {reference}"))
+    return result
+
+
+def _agrees_with_report(result: Mapping[str, Any], path: Path) -> None:
+    """The report is hashed in the manifest and result.json is not: hold one against the other."""
+    try:
+        with os.fdopen(open_regular(path), "rb") as file:
+            report = json.loads(file.read(MAX_RESULT_BYTES))
+        written = report["qualityGate"]["passed"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return  # no report, or one without a gate; its hash is the manifest's matter
+    claimed = _gate_passed(result)
+    if isinstance(written, bool) and claimed is not None and claimed != written:
+        message = f"result.json says that the quality gate passed: {claimed}, eval-report.json says {written}"
+        raise Unproven("result_contradicts_report", message)
+
+
+def _gate_passed(result: Mapping[str, Any] | None) -> bool | None:
+    metrics = (result or {}).get("metrics")
+    passed = metrics.get("qualityGatePassed") if isinstance(metrics, dict) else None
+    return passed if isinstance(passed, bool) else None
+
+
+def _gate(passed: bool | None) -> Check:
+    if passed:
+        return Check(name="quality gate", ok=True, message="the quality gate passed")
+    if passed is None:
+        message = "the Job expects a quality gate, and result.json tells of none"
+        return Check(name="quality gate", ok=False, code="quality_gate_missing", message=message)
+    message = "the quality gate failed; artifacts/eval-report.json says why"
+    return Check(name="quality gate", ok=False, code="quality_gate_failed", message=message)
+
+
+def _signal(seen: bool | None) -> Check:
+    if seen:
+        return Check(name="first signal", ok=True, message="the first sign of life came")
+    return Check(name="first signal", ok=False, code="signal_not_seen", message="the first sign of life did not come")
+
+
+def _output(artifacts: Path, output: ExpectedOutput, started_at: datetime | None) -> Check:
+    name = f"output {output.path}"
+    try:
+        return Check(name=name, ok=True, message=_proof(artifacts, output, started_at))
+    except Unproven as unproven:
+        return Check(name=name, ok=False, code=unproven.code, message=str(unproven))
+
+
+def _proof(artifacts: Path, output: ExpectedOutput, started_at: datetime | None) -> str:
+    """The files that prove an output, each read anew.
+
+    Raises:
+        Unproven: no file does.
+    """
+    paths = [path for path in _matches(artifacts, output.path) if path.is_file()]
+    if not paths:
+        raise Unproven("output_missing", f"no file {output.path} (relative paths start at {artifacts})")
+    fresh = [path for path in paths if started_at is None or _fresh(path, started_at)]
+    if not fresh:
+        raise Unproven("output_stale", f"{_names(paths)} is older than the start of this attempt")
+    large = [path for path in fresh if path.stat().st_size >= output.min_bytes]
+    if not large:
+        sizes = max(path.stat().st_size for path in fresh)
+        raise Unproven("output_too_small", f"{_names(fresh)} has {sizes} bytes, at least {output.min_bytes} are asked")
+    return "; ".join(f"{path.name}: {size} bytes, SHA-256 {digest}" for path, size, digest in map(_reread, large))
+
+
+def _matches(artifacts: Path, pattern: str) -> list[Path]:
+    """Files a path or glob names; one written literally is taken even if it holds glob characters."""
+    literal = artifacts / pattern
+    if literal.is_file():
+        return [literal]
+    return [artifacts / found for found in sorted(glob.glob(pattern, root_dir=artifacts, recursive=True))]
+
+
+def _fresh(path: Path, started_at: datetime) -> bool:
+    return path.stat().st_mtime >= started_at.timestamp() - CLOCK_GRAIN_S
+
+
+def _names(paths: Sequence[Path]) -> str:
+    return ", ".join(path.name for path in paths[:3])
+
+
+def _reread(path: Path) -> tuple[Path, int, str]:
+    digest, size = hashlib.sha256(), 0
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+    except OSError as error:
+        raise Unproven("output_unreadable", f"{path} cannot be read back: {error.strerror}") from error
+    return path, size, digest.hexdigest()

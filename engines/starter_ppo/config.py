@@ -1,0 +1,316 @@
+"""The engine's configuration, in RLinf's sections and names.
+
+Checks load this module, so it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, model_validator
+
+from rlark.evidence.intervals import Z_SCORES
+from rlark.spec.task_pack import GOAL_NAVIGATION, TaskPack
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Strict(False), Field(min_length=1, max_length=8)]
+
+
+class Section(BaseModel):
+    """A part of the configuration: unknown keys are errors, and a text is never taken for a number."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Cluster(Section):
+    """Where the components go; the placement rules read it.
+
+    Attributes:
+        num_nodes: 1.
+        component_placement: components to GPUs or nodes, in RLinf's grammar.
+        node_groups: at most one group of the one node.
+    """
+
+    num_nodes: Literal[1] = 1
+    component_placement: Any = None
+    node_groups: Any = None
+
+
+class Runner(Section):
+    """The run as a whole.
+
+    Attributes:
+        engine: this engine's id.
+        fuse: `auto` runs all components in one process where the placement allows it.
+        device: `auto` takes a GPU where it is faster.
+        max_epochs: iterations of rollout and update.
+        save_interval: iterations between checkpoints; 0 or less for an eighth of the run.
+        resume_dir: a checkpoint folder to continue from.
+    """
+
+    engine: Literal["starter-ppo"] = "starter-ppo"
+    fuse: Literal["auto", "never"] = "auto"
+    device: Literal["auto", "cuda", "cpu"] = "auto"
+    max_epochs: Count = 400
+    save_interval: int = 0
+    resume_dir: str | None = None
+
+
+class Algorithm(Section):
+    """Proximal policy optimisation.
+
+    Attributes:
+        seed: of everything random; the task pack's by default.
+        gamma: discount of one control step.
+        gae_lambda: weight of longer advantage estimates.
+        update_epoch: passes over each rollout.
+        clip_ratio_low: the probability ratio is clipped at 1 minus this.
+        clip_ratio_high: and at 1 plus this.
+        value_loss_coef: weight of the mean squared value error.
+        entropy_bonus: weight of the entropy at the start.
+        entropy_bonus_final: and at the end, linear in between; the same by default.
+        normalize_advantages: to mean 0 and deviation 1 over each minibatch.
+        target_kl: end an update early beyond 1.5 times this divergence; never by default.
+        reward_scaling: factor on rewards before anything is learned from them; metrics show raw rewards.
+    """
+
+    seed: Seed | None = None
+    gamma: Annotated[float, Field(gt=0, le=1)] = 0.99
+    gae_lambda: Share = 0.95
+    update_epoch: Count = 4
+    clip_ratio_low: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    clip_ratio_high: Positive = 0.2
+    value_loss_coef: NotNegative = 0.5
+    entropy_bonus: NotNegative = 0.002
+    entropy_bonus_final: NotNegative | None = None
+    normalize_advantages: bool = True
+    target_kl: Positive | None = None
+    reward_scaling: Positive = 1.0
+
+
+class TrainEnv(Section):
+    """The environments that are learned from.
+
+    Attributes:
+        task: the task pack; an id or a file name is replaced by its content when the configuration is composed.
+        total_num_envs: over all Env ranks.
+        rollout_steps: control steps of one rollout.
+    """
+
+    task: TaskPack
+    total_num_envs: Count = 64
+    rollout_steps: Count = 128
+
+    @field_validator("task", mode="before")
+    @classmethod
+    def _composed(cls, value: object) -> object:
+        return _whole_pack(value)
+
+
+class EvalEnv(Section):
+    """How the finished policy is measured.
+
+    Attributes:
+        task: the task pack of the evaluation; that of the training by default.
+        probe_episodes: deterministic episodes for each envelope when the best checkpoint is chosen.
+    """
+
+    task: TaskPack | None = None
+    probe_episodes: Annotated[int, Field(ge=4, le=1000)] = 100
+
+    @field_validator("task", mode="before")
+    @classmethod
+    def _composed(cls, value: object) -> object:
+        return _whole_pack(value)
+
+
+def _whole_pack(value: object) -> object:
+    if isinstance(value, str):
+        raise ValueError(
+            f"the task {value!r} was not found when the configuration was composed: give the id of a file in tasks/ "
+            "beside the configuration, a file name, or the pack itself"
+        )
+    return value
+
+
+class Environments(Section):
+    """Training and evaluation."""
+
+    train: TrainEnv
+    eval: EvalEnv = EvalEnv()
+
+
+class Rollout(Section):
+    """The policy as it acts.
+
+    Attributes:
+        pipeline_stage_num: 1; environments and policy take turns.
+        enable_offload: False; the nets are too small to be moved out of the way.
+    """
+
+    pipeline_stage_num: int = 1
+    enable_offload: bool = False
+
+    @field_validator("pipeline_stage_num")
+    @classmethod
+    def _one_stage(cls, value: int) -> int:
+        if value != 1:
+            raise ValueError(f"starter-ppo steps its environments in one stage; {value} stages are not offered: write 1")
+        return value
+
+    @field_validator("enable_offload")
+    @classmethod
+    def _stays(cls, value: bool) -> bool:
+        return _no_offload(value)
+
+
+def _no_offload(value: bool) -> bool:
+    if value:
+        raise ValueError("starter-ppo has nothing to offload, its nets take a few kilobytes: write false")
+    return value
+
+
+class Optim(Section):
+    """Adam.
+
+    Attributes:
+        lr: learning rate at the start.
+        lr_scheduler: `constant`, `linear` down to `min_lr_rate` of it, or `adaptive` to `algorithm.target_kl`.
+        min_lr_rate: share of the learning rate that is left at the end of a linear schedule.
+        clip_grad: greatest norm of the gradient.
+    """
+
+    lr: Positive = 3e-4
+    lr_scheduler: Literal["constant", "linear", "adaptive"] = "constant"
+    min_lr_rate: Share = 0.0
+    clip_grad: Positive = 0.5
+
+
+class PolicyModel(Section):
+    """The nets.
+
+    Attributes:
+        hidden_dims: widths of the tanh layers.
+        shared_trunk: one trunk under both heads instead of a net for each.
+        log_std_init: of the exploration noise, natural logarithm.
+        log_std_min: it never falls below this.
+        log_std_max: nor rises above this.
+        normalize_observations: by their running mean and deviation; part of the exported policy.
+    """
+
+    hidden_dims: Widths = (64, 64)
+    shared_trunk: bool = False
+    log_std_init: float = -0.7
+    log_std_min: Annotated[float, Field(ge=-20)] = -5.0
+    log_std_max: Annotated[float, Field(le=2)] = 0.0
+    normalize_observations: bool = True
+
+    @model_validator(mode="after")
+    def _ordered(self) -> PolicyModel:
+        if not self.log_std_min <= self.log_std_init <= self.log_std_max:
+            raise ValueError(
+                f"log_std_init {self.log_std_init} lies outside [log_std_min {self.log_std_min}, "
+                f"log_std_max {self.log_std_max}]"
+            )
+        return self
+
+
+class Actor(Section):
+    """The policy as it learns.
+
+    Attributes:
+        global_batch_size: transitions of one optimiser step; a quarter of the rollout by default.
+        micro_batch_size: transitions whose gradient is computed at once; all of them by default.
+        optim: the optimiser.
+        model: the nets.
+        enable_offload: False.
+    """
+
+    global_batch_size: Count | None = None
+    micro_batch_size: Count | None = None
+    optim: Optim = Optim()
+    model: PolicyModel = PolicyModel()
+    enable_offload: bool = False
+
+    @field_validator("enable_offload")
+    @classmethod
+    def _stays(cls, value: bool) -> bool:
+        return _no_offload(value)
+
+
+class Config(Section):
+    """The whole configuration of a starter-ppo run."""
+
+    cluster: Cluster = Cluster()
+    runner: Runner = Runner()
+    algorithm: Algorithm = Algorithm()
+    env: Environments
+    rollout: Rollout = Rollout()
+    actor: Actor = Actor()
+
+    @property
+    def task(self) -> TaskPack:
+        """What is learned."""
+        return self.env.train.task
+
+    @property
+    def eval_task(self) -> TaskPack:
+        """What the finished policy is measured on."""
+        return self.env.eval.task or self.env.train.task
+
+    @property
+    def seed(self) -> int:
+        """The run's seed."""
+        return self.task.seed if self.algorithm.seed is None else self.algorithm.seed
+
+    @property
+    def transitions(self) -> int:
+        """Of one rollout over all environments."""
+        return self.env.train.total_num_envs * self.env.train.rollout_steps
+
+    @property
+    def minibatch(self) -> int:
+        """Transitions of one optimiser step."""
+        return self.actor.global_batch_size or max(1, self.transitions // 4)
+
+    @property
+    def microbatch(self) -> int:
+        """Transitions whose gradient is computed at once."""
+        return self.actor.micro_batch_size or self.minibatch
+
+    @model_validator(mode="after")
+    def _divides(self) -> Config:
+        if self.transitions % self.minibatch:
+            raise ValueError(
+                f"env.train.total_num_envs x rollout_steps = {self.transitions} transitions do not divide into "
+                f"minibatches of actor.global_batch_size {self.minibatch}"
+            )
+        if self.minibatch % self.microbatch:
+            raise ValueError(
+                f"actor.global_batch_size {self.minibatch} does not divide into parts of "
+                f"actor.micro_batch_size {self.microbatch}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _tasks_fit(self) -> Config:
+        for name, pack in (("env.train.task", self.task), ("env.eval.task", self.eval_task)):
+            if pack.kind != GOAL_NAVIGATION:
+                raise ValueError(f"{name} is of kind {pack.kind!r}; starter-ppo learns {GOAL_NAVIGATION}")
+            if pack.evaluation_config.confidence_level not in Z_SCORES:
+                known = ", ".join(f"{level:.2f}" for level in Z_SCORES)
+                raise ValueError(f"{name}.evaluationConfig.confidenceLevel is one of {known}")
+        ours, theirs = self.task, self.eval_task
+        if (ours.observation_size, ours.action_size) != (theirs.observation_size, theirs.action_size):
+            raise ValueError("env.eval.task shows other observations or takes other actions than env.train.task")
+        return self
+
+    @model_validator(mode="after")
+    def _schedule_has_a_target(self) -> Config:
+        if self.actor.optim.lr_scheduler == "adaptive" and self.algorithm.target_kl is None:
+            raise ValueError("actor.optim.lr_scheduler adaptive follows algorithm.target_kl: give one, 0.01 for example")
+        return self

@@ -1,0 +1,59 @@
+"""What the configuration means for the learner: its nets, its settings, its random streams."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from engines.ppo.policy import NetShape
+from engines.ppo.ppo import Settings
+from engines.ppo.update import Loss
+from engines.starter_ppo.config import Config
+
+NUMBERS = {"actor": 0, "rollout": 1, "env": 2}
+"""Component numbers in the seeds of their random streams."""
+
+
+def net_shape(config: Config) -> NetShape:
+    """The sizes of the nets."""
+    task, model = config.task, config.actor.model
+    return NetShape(task.observation_size, task.action_size, model.hidden_dims, model.shared_trunk)
+
+
+def settings(config: Config) -> Settings:
+    """How to learn."""
+    algorithm, optim, model = config.algorithm, config.actor.optim, config.actor.model
+    final = algorithm.entropy_bonus_final
+    return Settings(
+        iterations=config.runner.max_epochs,
+        gamma=algorithm.gamma,
+        gae_lambda=algorithm.gae_lambda,
+        reward_scale=algorithm.reward_scaling,
+        epochs=algorithm.update_epoch,
+        minibatch=config.minibatch,
+        microbatch=config.microbatch,
+        loss=Loss(
+            clip_low=algorithm.clip_ratio_low,
+            clip_high=algorithm.clip_ratio_high,
+            value_coefficient=algorithm.value_loss_coef,
+            entropy_bonus=algorithm.entropy_bonus,
+            normalize_advantages=algorithm.normalize_advantages,
+        ),
+        entropy_final=algorithm.entropy_bonus if final is None else final,
+        lr=optim.lr,
+        lr_schedule=optim.lr_scheduler,
+        lr_final=optim.min_lr_rate,
+        target_kl=algorithm.target_kl,
+        clip_grad=optim.clip_grad,
+        log_std=(model.log_std_init, model.log_std_min, model.log_std_max),
+        normalise_observations=model.normalize_observations,
+    )
+
+
+def seed_of(config: Config, component: str, rank: int) -> np.random.SeedSequence:
+    """The random stream of one rank, the same fused and placed."""
+    return np.random.SeedSequence([config.seed, NUMBERS[component], rank])
+
+
+def actor_seed(config: Config) -> int:
+    """The seed of the initial weights and of the shuffling."""
+    return int(seed_of(config, "actor", 0).generate_state(1, np.uint64)[0] >> 1)

@@ -1,0 +1,290 @@
+"""From checkpoints to products: choose, export, measure, judge, and write it all down."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from engines.ppo.trained import Trained
+from engines.starter_ppo.config import Config
+from engines.starter_ppo.exporting import Exported, export
+from engines.starter_ppo.learner import actor_seed, net_shape
+from engines.starter_ppo.selection import Candidate, select
+from engines.tasks.evaluate import Measured, PolicyFunction, Row, measure
+from engines.tasks.heading_controller import HeadingController
+from rlark.evidence.gate import GateVerdict, judge
+from rlark.evidence.provenance import dependencies, digest, lock_sha256, source_of
+from rlark.evidence.result import Artifact, Checkpoint, Result, Source
+from rlark.folder import write_json, write_text
+from rlark.runtime.component import Metrics, Run
+
+ENGINE_ID = "starter-ppo"
+ACTION_OUTPUT = "mean of the Gaussian, clamped to [-1, 1]: linear, angular"
+EVAL_SEED_OFFSET = 1000
+PACKAGES = ("numpy", "onnx", "onnxruntime", "rlark", "torch")
+Envelopes = dict[str, Measured]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The same episodes, driven by three policies; each envelope by its name.
+
+    Attributes:
+        trained: the exported policy.
+        baseline: the untrained network.
+        controller: the one written by hand.
+        gate: the verdict on the trained one.
+        confidence: level of the intervals.
+    """
+
+    trained: Envelopes
+    baseline: Envelopes
+    controller: Envelopes
+    gate: GateVerdict
+    confidence: float
+
+    def figures(self, envelopes: Envelopes) -> dict[str, dict[str, Any]]:
+        """Envelope -> its figures."""
+        return {name: measured.report(self.confidence) for name, measured in envelopes.items()}
+
+
+def write_products(config: Config, run: Run) -> Result:
+    """Choose, export and measure the policy; every product but SHA256SUMS goes to `artifacts/`.
+
+    Returns:
+        The claim for `result.json`.
+    """
+    return _Products(config, run).write()
+
+
+class _Products:
+    def __init__(self, config: Config, run: Run) -> None:
+        self._config, self._run, self._pack = config, run, config.eval_task
+        self._artifacts = run.folder.artifacts
+        self._source = source_of(Path(__file__).parent)
+
+    def write(self) -> Result:
+        config, run, shape = self._config, self._run, net_shape(self._config)
+        chosen, tried = select(shape, run, self._pack, config.env.eval.probe_episodes, config.seed)
+        exported = export(shape, chosen.policy, chosen.checkpoint_id, self._artifacts, self._sample(chosen.policy))
+        evaluation = self._evaluate(exported.policy)
+        self._write_telemetry(evaluation)
+        report = self._report(evaluation, exported)
+        write_json(self._artifacts / "eval-report.json", report)
+        write_json(self._artifacts / "training-summary.json", self._summary(report, exported, chosen, tried))
+        self._tell(evaluation, exported, chosen)
+        return self._result(report, exported, chosen, len(tried), evaluation)
+
+    def _sample(self, policy: PolicyFunction) -> np.ndarray:
+        """Observations [S, O] that the policy meets, for the comparison with the exported file."""
+        envelope = self._pack.domain_randomization.eval_envelopes.hard
+        rows = measure(policy, self._pack, envelope, 1, self._config.seed, record=True).telemetry
+        return np.array([row.observation for row in rows[:32]], np.float32)
+
+    def _evaluate(self, policy: PolicyFunction) -> Evaluation:
+        config, shape = self._config, net_shape(self._config)
+        fresh = Trained.untrained(shape, actor_seed(config), config.actor.model.log_std_init)
+        trained, baseline = self._measure(policy), self._measure(fresh)
+        confidence = self._pack.evaluation_config.confidence_level
+        figures = ({name: found.report(confidence) for name, found in each.items()} for each in (trained, baseline))
+        gate = judge(self._pack.quality_gate, *figures)
+        return Evaluation(trained, baseline, self._measure(HeadingController(self._pack)), gate, confidence)
+
+    def _measure(self, policy: PolicyFunction) -> Envelopes:
+        pack = self._pack
+        envelopes, episodes = pack.domain_randomization.eval_envelopes, pack.evaluation_config.episodes_per_envelope
+        seed = self._config.seed + EVAL_SEED_OFFSET
+        return {
+            name: measure(policy, pack, envelope, episodes, seed, record=True)
+            for name, envelope in (("nominal", envelopes.nominal), ("hard", envelopes.hard))
+        }
+
+    def _write_telemetry(self, evaluation: Evaluation) -> None:
+        _write_rows(self._artifacts / "telemetry.jsonl", evaluation.trained["hard"].telemetry)
+        _write_rows(self._artifacts / "baseline-telemetry.jsonl", evaluation.baseline["nominal"].telemetry)
+
+    def _report(self, evaluation: Evaluation, exported: Exported) -> dict[str, Any]:
+        return {
+            "schemaVersion": 1,
+            "taskId": self._pack.id,
+            "adapterId": self._pack.adapter_id,
+            "observationAdapterId": self._pack.observation_adapter_id,
+            "trained": evaluation.figures(evaluation.trained),
+            "baseline": evaluation.figures(evaluation.baseline),
+            "headingController": evaluation.figures(evaluation.controller),
+            "qualityGate": evaluation.gate.to_json(),
+            "controlLatencyMs": exported.latency_ms,
+            "measurementStage": exported.stage,
+            "sourceCommit": self._source.commit,
+            "seed": self._config.seed,
+            "evalSeed": self._config.seed + EVAL_SEED_OFFSET,
+        }
+
+    def _summary(
+        self, report: Mapping[str, Any], exported: Exported, chosen: Candidate, tried: list[Candidate]
+    ) -> dict[str, Any]:
+        config, run, pack = self._config, self._run, self._config.task
+        last = run.history[-1]
+        reached = [last.get("goalRangeLow"), last.get("goalRangeHigh")]
+        return {
+            "engine": ENGINE_ID,
+            "task": pack.id,
+            "taskKind": pack.kind,
+            "profile": None,
+            "algorithm": "ppo",
+            "iterations": len(run.history),
+            "numEnvs": config.env.train.total_num_envs,
+            "rolloutSteps": config.env.train.rollout_steps,
+            "envSteps": run.env_steps,
+            "seed": config.seed,
+            "hyperparams": {
+                "algorithm": config.algorithm.model_dump(mode="json"),
+                "actor": config.actor.model_dump(mode="json"),
+            },
+            "curriculum": {
+                "initial": list(pack.curriculum.initial_goal_distance),
+                "final": list(pack.curriculum.final_goal_distance),
+                "reached": reached,
+            },
+            "controlHz": pack.drive.control_hz,
+            "actionOutput": ACTION_OUTPUT,
+            "rewardCurve": _curve(run.history, "meanReward"),
+            "successCurve": _curve(run.history, "recentSuccess"),
+            "checkpoints": [
+                {
+                    "checkpointId": found.checkpoint_id,
+                    "iteration": found.iteration,
+                    "probeSuccesses": found.successes,
+                    "probeCollisions": found.collisions,
+                    "probeEpisodes": 2 * config.env.eval.probe_episodes,
+                    "selected": found.iteration == chosen.iteration,
+                }
+                for found in tried
+            ],
+            "device": run.device.device,
+            "deviceName": run.device.name,
+            "cudaRequested": run.device.cuda_requested,
+            "fused": run.fused,
+            "eval": report["trained"],
+            "baseline": report["baseline"],
+            "headingController": report["headingController"],
+            **exported.facts(),
+            "sourceCommit": self._source.commit,
+            "trainingSeconds": round(run.training_seconds, 3),
+            "stepsPerSecond": round(run.env_steps / run.training_seconds) if run.training_seconds else None,
+            "evaluationConfig": self._pack.evaluation_config.to_json(),
+        }
+
+    def _tell(self, evaluation: Evaluation, exported: Exported, chosen: Candidate) -> None:
+        episodes = evaluation.trained["nominal"].episodes
+        _say(f"exported {exported.file} from {chosen.checkpoint_id}; {episodes} episodes for each envelope:")
+        rows = (
+            ("trained policy", evaluation.trained),
+            ("heading controller", evaluation.controller),
+            ("untrained baseline", evaluation.baseline),
+        )
+        for who, envelopes in rows:
+            parts = [f"{name} {_told(measured, evaluation.confidence)}" for name, measured in envelopes.items()]
+            _say(f"  {who + ':':20} {'; '.join(parts)}")
+        gate = evaluation.gate
+        _say("quality gate: passed" if gate.passed else f"quality gate: failed: {'; '.join(gate.errors)}")
+
+    def _result(
+        self, report: Mapping[str, Any], exported: Exported, chosen: Candidate, tried: int, evaluation: Evaluation
+    ) -> Result:
+        config, run = self._config, self._run
+        versions = dependencies(PACKAGES)
+        values = config.model_dump(mode="json")
+        reference = f"artifact://starter/{run.folder.name}/{digest(values)[:12]}"
+        return Result(
+            checkpoint=Checkpoint(
+                checkpoint_id=chosen.checkpoint_id,
+                artifact_ref=f"{reference}/checkpoints/{chosen.checkpoint_id}.npz",
+                iteration=chosen.iteration,
+                saved_checkpoints=tried,
+                selected_iteration=chosen.iteration,
+                selected_by_probe=tried > 1,
+            ),
+            artifact=Artifact(
+                artifact_id=f"{self._pack.id}-policy",
+                artifact_ref=f"{reference}/{exported.file}",
+                format="onnx" if exported.onnx else "unknown",
+                size_bytes=(self._artifacts / exported.file).stat().st_size,
+                action_output=ACTION_OUTPUT,
+            ),
+            metrics=self._metrics(report, exported, evaluation),
+            source=self._source,
+            dependencies=versions,
+            dependency_lock_sha256=lock_sha256(versions),
+            config_digest=digest(values),
+            seed=config.seed,
+            cuda=run.device.device == "cuda",
+            cuda_requested=run.device.cuda_requested,
+            task_evaluation=dict(report),
+        )
+
+    def _metrics(self, report: Mapping[str, Any], exported: Exported, evaluation: Evaluation) -> dict[str, Any]:
+        run, pack = self._run, self._pack
+        nominal, hard = report["trained"]["nominal"], report["trained"]["hard"]
+        first, last = run.history[0], run.history[-1]
+        return {
+            "contractValid": True,
+            "engine": ENGINE_ID,
+            "algorithm": "ppo",
+            "taskId": pack.id,
+            "taskKind": pack.kind,
+            "observationSize": pack.observation_size,
+            "actionSize": pack.action_size,
+            "reward": _finite(last.get("meanReward")),
+            "initialReward": _finite(first.get("meanReward")),
+            **{name: nominal[name] for name in ("successRate", "successRateCiLow", "successRateCiHigh")},
+            "evalEpisodes": nominal["episodes"],
+            "collisionRate": nominal["collisionRate"],
+            "collisionRateCiHigh": nominal["collisionRateCiHigh"],
+            "hardSuccessRate": hard["successRate"],
+            "hardSuccessRateCiLow": hard["successRateCiLow"],
+            "baselineSuccessRate": report["baseline"]["nominal"]["successRate"],
+            "headingControllerSuccessRate": report["headingController"]["nominal"]["successRate"],
+            "headingControllerHardSuccessRate": report["headingController"]["hard"]["successRate"],
+            "qualityGatePassed": evaluation.gate.passed,
+            "controlLatencyMs": exported.latency_ms,
+            "measurementStage": exported.stage,
+            "sourceCommit": self._source.commit,
+            "iterations": len(run.history),
+            "onnxExported": exported.onnx,
+            "onnxGate": "skipped" if exported.gate is None else exported.gate.verdict,
+            "parityMaxAbsError": None if exported.parity is None else exported.parity.parity_max_abs_error,
+            "telemetrySamples": len(evaluation.trained["hard"].telemetry),
+        }
+
+
+def _curve(history: Iterable[Metrics], name: str) -> list[float | None]:
+    return [_finite(metrics.get(name)) for metrics in history]
+
+
+def _finite(value: float | None) -> float | None:
+    return round(float(value), 6) if value is not None and math.isfinite(value) else None
+
+
+def _write_rows(path: Path, rows: list[Row]) -> None:
+    lines = (json.dumps(row._asdict(), allow_nan=False, separators=(",", ":")) for row in rows)
+    write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def _told(measured: Measured, confidence: float) -> str:
+    figures = measured.report(confidence)
+    low, high = figures["successRateCiLow"], figures["successRateCiHigh"]
+    return (
+        f"success {figures['successRate']:.3f} [{low:.3f}, {high:.3f}], collisions {figures['collisionRate']:.3f}"
+        f" (at most {figures['collisionRateCiHigh']:.3f})"
+    )
+
+
+def _say(text: str) -> None:
+    print(f"[{ENGINE_ID}] {text}", flush=True)  # noqa: T201  the run's own log
