@@ -198,7 +198,12 @@ def start_command(config: HeadConfig, block: ports.PortBlock) -> tuple[list[str]
     chosen["dashboard-port"] = config.dashboard_port or block.take()
     lowest, highest = block.rest()
     argv = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--disable-usage-stats"]
-    argv += ["--include-log-monitor=false", "--dashboard-host=127.0.0.1", f"--temp-dir={config.temp_dir}"]
+    argv += [
+        "--include-log-monitor=false",
+        "--include-dashboard=true",
+        "--dashboard-host=127.0.0.1",
+        f"--temp-dir={config.temp_dir}",
+    ]
     argv += [f"--{name}={chosen[name]}" for name in (*names, *more, "dashboard-port")]
     argv += [f"--min-worker-port={lowest}", f"--max-worker-port={highest}"]
     for flag, value in (("num-cpus", config.num_cpus), ("num-gpus", config.num_gpus), ("memory", config.memory)):
