@@ -337,7 +337,7 @@ def job_text(name: str = "demo", *, gpu: int = 0, cpu: float = 1, run: str = "ec
     worker = {
         "name": "worker",
         "head": True,
-        "ray": {"replicas": 1, "resources": {"cpu": cpu, "gpu": gpu}},
+        "ray": {"replicas": 1, "head": "platform", "resources": {"cpu": cpu, "gpu": gpu}},
         "runScript": run,
     }
     job = {

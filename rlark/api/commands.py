@@ -18,8 +18,11 @@ class Commands(Protocol):
         """Check, store and queue a Job given as YAML or JSON."""
         ...
 
-    def preview(self, text: str) -> JsonObject:
-        """Everything that would be decided; the form of contract `preview -o json`."""
+    def preview(self, text: str, *, picture: bool = False) -> JsonObject:
+        """Everything that would be decided; the form of contract `preview -o json`.
+
+        With `picture`, and where components are placed, also `svg`: the placement map.
+        """
         ...
 
     def put(self, name: str, text: str) -> JsonObject:

@@ -33,7 +33,8 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 class _Memory:
     """What need not survive a restart of the controller: when to try again, and what was said already."""
 
-    retry_at: float = 0.0
+    start_at: float = 0.0
+    release_at: float = 0.0
     since: float | None = None
     survivors: tuple[str, ...] = ()
     stop_due: float | None = None
@@ -65,7 +66,7 @@ class Attempts:
         except PlacementError as error:
             return self._fail(record, "CannotPlace", error.message), ""
         except ClusterError as error:
-            return record, f"the cluster does not answer: {error.message}"
+            return record, error.message
         if isinstance(lease, Busy):
             return record, lease.reason
         folder = self.home.job(record.name)
@@ -77,7 +78,7 @@ class Attempts:
     def start(self, record: JobRecord) -> JobRecord:
         """Write the folder and start the worker of a lease; tried again while the cluster does not answer."""
         lease, about = record.lease, self._about(record)
-        if lease is None or self.clock.monotonic() < about.retry_at:
+        if lease is None or self.clock.monotonic() < about.start_at:
             return record
         folder = self.home.job(record.name)
         try:
@@ -174,13 +175,12 @@ class Attempts:
     def _note_alive(self, record: JobRecord, seen: Observation) -> None:
         about = self._about(record)
         about.since = self.clock.monotonic() if seen.alive else None
-        about.retry_at = 0.0
 
     def _release(self, record: JobRecord) -> JobRecord:
         """Give the lease back once the worker is gone; what cannot be ended is named, and the lease kept."""
         lease, about, now = record.lease, self._about(record), self.clock.monotonic()
         assert lease is not None
-        if now < about.retry_at:
+        if now < about.release_at:
             return record
         if record.handle and self._lingers(record, about, now):
             return record
@@ -192,7 +192,7 @@ class Attempts:
             self._forget(record)
             self._about(record).copied = copied
             return record
-        about.retry_at = now + RETRY_S
+        about.release_at = now + RETRY_S
         if released.survivors == about.survivors:
             return record
         about.survivors = released.survivors
@@ -254,7 +254,7 @@ class Attempts:
         about, now = self._about(record), self.clock.monotonic()
         about.since = now if about.since is None else about.since
         if isinstance(error, ClusterError) and now < about.since + START_S:
-            about.retry_at = now + RETRY_S
+            about.start_at = now + RETRY_S
             log.warning("job %s: the worker was not started yet: %s", record.name, error)
             return record
         return self._fail(record, "StartFailed", f"the worker was not started: {error.message}")

@@ -18,10 +18,11 @@ from rlark.control.phases import transition
 from rlark.control.reader import wire
 from rlark.control.reconcile import ending
 from rlark.control.record import Event, JobRecord, JsonObject, Kind, Submitted
-from rlark.control.submission import Check, Submission, accept, check_text, fingerprint
+from rlark.control.submission import Check, Submission, accept, checker, fingerprint
 from rlark.errors import ConflictError, UsageError
 from rlark.folder import Home
 from rlark.host.clock import Clock
+from rlark.plan.picture import placement_svg
 
 SETTLE_S = 5.0
 """How long a verb waits for the last processes of an ended Job before it says that it cannot go on."""
@@ -32,7 +33,7 @@ class Controller:
     """The one writer: keeps the ledger and the cluster in step. Every method may be called from any thread."""
 
     def __init__(
-        self, home: Home, cluster: Cluster, clock: Clock, store: str | None = None, *, check: Check = check_text
+        self, home: Home, cluster: Cluster, clock: Clock, store: str | None = None, *, check: Check | None = None
     ) -> None:
         """Open the ledger and bring it up to what the cluster shows.
 
@@ -46,7 +47,7 @@ class Controller:
         Raises:
             ClusterError: the ledger does not open, or is damaged.
         """
-        self._clock, self._check = clock, check
+        self._clock, self._check = clock, check or checker(home)
         self._submitting = threading.RLock()
         self._keeper = Keeper(home, cluster, clock, store)
         self._ledger = self._keeper.ledger
@@ -90,11 +91,19 @@ class Controller:
             with self._keeper.lock:
                 return self._store(submission, key)
 
-    def preview(self, text: str) -> JsonObject:
-        """Everything that would be decided; the form of contract `preview -o json`."""
+    def preview(self, text: str, *, picture: bool = False) -> JsonObject:
+        """Everything that would be decided; the form of contract `preview -o json`.
+
+        Args:
+            text: the Job.
+            picture: add `svg`, the placement map, where components are placed.
+        """
         with self._submitting:
-            preview: JsonObject = self._check(text, self._keeper.inventory()).to_json()
-            return preview
+            preview = self._check(text, self._keeper.inventory())
+        decided: JsonObject = preview.to_json()
+        if picture and preview.plan and preview.node and preview.plan.placement:
+            decided["svg"] = placement_svg(preview.plan, preview.node)
+        return decided
 
     def put(self, name: str, text: str) -> JsonObject:
         """Replace what is written of a Job; `spec.stopped` stops it, or starts a stopped one.

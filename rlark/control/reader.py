@@ -16,7 +16,7 @@ from rlark.errors import NotFound, UsageError
 from rlark.folder import Home
 from rlark.plan.node import Inventory, Lease, Node
 from rlark.plan.plan import Plan
-from rlark.spec.status import EventRecord, JobStatus
+from rlark.spec.status import EventRecord, JobStatus, QueueStatus
 
 Labels = Callable[[Mapping[str, str]], bool]
 """True for the labels that are wanted."""
@@ -44,7 +44,7 @@ class Standing:
     Attributes:
         uid: changes when the name is used again.
         seq: the last event of the Job.
-        status: without the queue's place and without progress.
+        status: without progress, which stands in the job folder.
     """
 
     uid: str
@@ -145,7 +145,9 @@ class LedgerReader:
         record = self.record(name)
         if record is None:
             raise _no_job(name)
-        return Standing(record.uid, record.seq, record.status)
+        place = self._places().get(record.uid) if record.queued else None
+        queue = QueueStatus.model_validate(place) if place else None
+        return Standing(record.uid, record.seq, record.status.model_copy(update={"queue": queue}))
 
     def seq(self, name: str) -> int:
         """The number of a Job's last event; 0 where there is no such Job. The cheapest question there is."""

@@ -12,11 +12,14 @@ from typing import Any
 from rlark.control.reader import Texts
 from rlark.control.record import Event, JsonObject, Kind, Wanted
 from rlark.errors import SpecError
+from rlark.folder import Home
 from rlark.host.clock import new_id
-from rlark.plan.node import Inventory
-from rlark.preflight import Preview, preflight
+from rlark.plan.facts import Facts
+from rlark.plan.node import Inventory, Node
+from rlark.preflight import Preview, is_here, look_elsewhere, look_here, preflight
 from rlark.spec import load
 from rlark.spec.finding import Finding, refusal
+from rlark.spec.job import Job
 from rlark.spec.yaml import parse
 
 Check = Callable[[str, Inventory], Preview]
@@ -75,9 +78,17 @@ class Submission:
         ]
 
 
-def check_text(text: str, inventory: Inventory) -> Preview:
-    """Everything that would be decided about a Job given as YAML or JSON; relative paths are refused."""
-    return preflight(load(text), inventory)
+def checker(home: Home) -> Check:
+    """The one preflight, looking at this machine with this state directory; relative paths are refused."""
+
+    def check(text: str, inventory: Inventory) -> Preview:
+        def look(job: Job, node: Node) -> Facts:
+            here = not node.name or is_here(node, inventory)
+            return look_here(job, node, home) if here else look_elsewhere(job, node)
+
+        return preflight(load(text), inventory, look)
+
+    return check
 
 
 def accept(preview: Preview) -> Submission:

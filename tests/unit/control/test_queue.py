@@ -37,9 +37,7 @@ def test_a_held_gpu_is_named_with_its_holder():
 
 
 def test_a_small_job_does_not_overtake_a_big_one():
-    found = reasons(
-        [waiting("big", 1, gpus=2), waiting("small", 2, gpus=0)], [Held("x", "node-0", 1, 0, ("0",))]
-    )
+    found = reasons([waiting("big", 1, gpus=2), waiting("small", 2, gpus=0)], [Held("x", "node-0", 1, 0, ("0",))])
     assert found["small"] == "waits behind job big"
 
 

@@ -1,0 +1,148 @@
+"""The whole API as one FastAPI app. It knows neither Ray nor Serve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+
+from fastapi import APIRouter, Depends, FastAPI
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+
+from rlark.api import artifacts, checks, engines, jobs, nodes, problems, streams
+from rlark.api.auth import Gate, Hosts, TokenFile
+from rlark.api.commands import Commands, JsonObject
+from rlark.control.reader import LedgerReader
+from rlark.errors import ClusterError
+from rlark.folder import Home
+from rlark.host.clock import Clock
+from rlark.spec.status import Phase
+
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def build_app(
+    commands: Commands,
+    reader: LedgerReader,
+    home: Home,
+    *,
+    hosts: Iterable[str] = (),
+    clock: Clock | None = None,
+) -> FastAPI:
+    """Build the API.
+
+    Args:
+        commands: the controller's verbs.
+        reader: the ledger, for every question.
+        home: the state directory: token, job folders.
+        hosts: further host names under which this API is asked.
+        clock: time, for `since`.
+    """
+    app = FastAPI(
+        title="rlark",
+        version=_version(),
+        description="Checked, leased, placed and verified training jobs for robot policies, on Ray.",
+        generate_unique_id_function=_operation_id,
+        redirect_slashes=False,
+    )
+    problems.install(app)
+    bearer = [Depends(HTTPBearer(auto_error=False, description="the platform's token: `rlark token show`"))]
+    rooms = (
+        _front(commands, reader),
+        checks.router(commands),
+        streams.router(reader, home, clock),
+        artifacts.router(reader, home),
+        jobs.router(commands, reader, home),
+        nodes.router(commands, reader),
+        engines.router(),
+    )
+    app.include_router(_open())
+    for room in rooms:
+        app.include_router(room, dependencies=bearer)
+    app.add_middleware(Gate, token=TokenFile(home.token), hosts=Hosts(home, hosts))
+    return app
+
+
+def _open() -> APIRouter:
+    """What needs no token."""
+    routes = APIRouter(tags=["platform"])
+
+    @routes.get("/livez")
+    def livez() -> JsonObject:
+        """This process answers."""
+        return {"ok": True}
+
+    @routes.get("/healthz")
+    def healthz() -> JsonObject:
+        """What answers here."""
+        return {"ok": True, "service": "rlark", "version": _version()}
+
+    return routes
+
+
+def _front(commands: Commands, reader: LedgerReader) -> APIRouter:
+    routes = APIRouter(tags=["platform"])
+
+    @routes.get("/")
+    def index() -> JsonObject:
+        """Where to go from here."""
+        return {"service": "rlark", "version": _version(), "docs": "/docs", "openapi": "/openapi.json"}
+
+    @routes.get("/readyz", response_model=None, responses={503: {"description": "no Job can be taken now"}})
+    def readyz() -> Response:
+        """Whether a Job can be taken now: `{ready, reason}`."""
+        state = commands.ready()
+        if not state["ready"]:
+            raise ClusterError(f"no job can be taken now: {state['reason']}", hint="see: rlark doctor")
+        return JSONResponse(state)
+
+    @routes.get("/metrics", response_model=None)
+    def metrics() -> Response:
+        """The platform's state for Prometheus."""
+        return PlainTextResponse(_prometheus(reader), media_type=PROMETHEUS)
+
+    return routes
+
+
+def _prometheus(reader: LedgerReader) -> str:
+    phases, seen = reader.phases(), reader.nodes()
+    lines = [
+        *_gauge("rlark_jobs", "Jobs in each phase.", [({"phase": p.value}, phases.get(p.value, 0)) for p in Phase])
+    ]
+    lines += _gauge("rlark_queue_depth", "Jobs that wait.", [({}, len(reader.queue()))])
+    lines += _gauge(
+        "rlark_node_online", "1 for a node that is there.", [({"node": n["name"]}, int(n["online"])) for n in seen]
+    )
+    for what in ("gpus", "cpus"):
+        samples = []
+        for node in seen:
+            used = node["used"][what]
+            samples.append(({"node": node["name"], "state": "leased"}, used))
+            samples.append(({"node": node["name"], "state": "free"}, max(0, node["capacity"][what] - used)))
+        lines += _gauge(f"rlark_{what}", f"{what.upper()} of each node by whether a Job leases them.", samples)
+    return "\n".join(lines) + "\n"
+
+
+def _gauge(name: str, text: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> list[str]:
+    rows = [f"{name}{_labels(labels)} {value:g}" for labels, value in samples]
+    return [f"# HELP {name} {text}", f"# TYPE {name} gauge", *rows]
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    def quoted(value: str) -> str:
+        return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+    inside = ",".join(f'{key}="{quoted(value)}"' for key, value in labels.items())
+    return f"{{{inside}}}" if inside else ""
+
+
+def _operation_id(route: APIRoute) -> str:
+    return route.name
+
+
+def _version() -> str:
+    try:
+        return version("rlark")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,55 @@
+"""Checking without starting: validate and preview."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+
+from rlark.api.body import Text
+from rlark.api.commands import Commands, JsonObject
+from rlark.errors import PlacementError, SpecError
+from rlark.spec.finding import Finding, exit_code, refusal
+
+
+def router(commands: Commands) -> APIRouter:
+    """The routes that check a Job and store nothing."""
+    routes = APIRouter(prefix="/api/v1", tags=["checks"])
+
+    @routes.post("/validate")
+    def validate(text: Text) -> JsonObject:
+        """Everything that is wrong with a Job, in one pass: `{ok, exitCode, findings}`."""
+        findings = _findings(commands.preview(text))
+        code = exit_code(findings)
+        return {"ok": code == 0, "exitCode": code, "findings": [finding.to_json() for finding in findings]}
+
+    @routes.post("/preview", response_model=None)
+    def preview(text: Text, format: Literal["json", "yaml", "svg"] = "json") -> Response:  # noqa: A002 - the parameter's name
+        """The canonical YAML, the review table and the placement map; nothing is stored.
+
+        `format=yaml` gives the canonical YAML alone, `format=svg` the map as a picture; both are refused with
+        422 while the Job has errors.
+        """
+        decided = commands.preview(text, picture=format == "svg")
+        if format == "json":
+            return JSONResponse(decided)
+        if not decided["ok"]:
+            raise refusal(_findings(decided))
+        if format == "yaml":
+            return PlainTextResponse(decided["yaml"], media_type="application/yaml")
+        if not decided.get("svg"):
+            raise SpecError("the job places no components, so there is no map", hint="ask for format=json")
+        return Response(decided["svg"], media_type="image/svg+xml")
+
+    return routes
+
+
+def _findings(decided: JsonObject) -> list[Finding]:
+    return [Finding.model_validate(finding) for finding in decided["findings"]]
+
+
+NOT_STORED: dict[int | str, JsonObject] = {
+    422: {"description": f"findings; exitCode {SpecError.exit_code} or {PlacementError.exit_code}"}
+}
+"""How a refused Job is described in the OpenAPI document."""

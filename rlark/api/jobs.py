@@ -1,0 +1,132 @@
+"""Jobs: list and watch, submit, look, change, stop, start, restart, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Query
+from fastapi.responses import JSONResponse, Response
+
+from rlark.api import curves, selector
+from rlark.api.body import Change, Text
+from rlark.api.checks import NOT_STORED
+from rlark.api.commands import Commands, JsonObject
+from rlark.api.follow import JobsWatcher
+from rlark.api.sse import respond
+from rlark.control.reader import LedgerReader, page_token
+from rlark.errors import UsageError
+from rlark.folder import Home
+from rlark.spec.status import JobStatus, Phase
+
+PREFIX = "/api/v1/rlinf.io/v1alpha1"
+PAGE = 500
+LARGEST_PAGE = 1000
+
+
+def router(commands: Commands, reader: LedgerReader, home: Home) -> APIRouter:
+    """The routes of Jobs as objects."""
+    routes = APIRouter(prefix=f"{PREFIX}/jobs", tags=["jobs"])
+    _all(routes, reader, home)
+    _new(routes, commands, home)
+    _one(routes, commands, reader, home)
+    return routes
+
+
+def _all(routes: APIRouter, reader: LedgerReader, home: Home) -> None:
+    @routes.get("", response_model=None)
+    def list_jobs(
+        *,
+        label_selector: Annotated[str, Query(alias="labelSelector")] = "",
+        phase: str = "",
+        limit: Annotated[int, Query(ge=1, le=LARGEST_PAGE)] = PAGE,
+        token: Annotated[str | None, Query(alias="continue")] = None,
+        watch: bool = False,
+        last_event_id: Annotated[str, Header()] = "",
+    ) -> Response:
+        """Jobs, the newest first: `{items, continue}`; with `watch` an event stream of `job` and `deleted`."""
+        labels, phases = selector.parse(label_selector), _phases(phase)
+        if watch:
+            watcher = JobsWatcher(reader, _watched(labels, phases), last_event_id)
+            return respond(watcher, watcher.poll())
+        items, more = reader.jobs(phases=phases, labels=labels, limit=limit, before=page_token(token))
+        shown = [with_progress(home, job) for job in items]
+        return JSONResponse({"items": shown, "continue": None if more is None else str(more)})
+
+
+def _new(routes: APIRouter, commands: Commands, home: Home) -> None:
+    @routes.post("", response_model=None, status_code=201, responses=NOT_STORED)
+    def submit_job(
+        *,
+        text: Text,
+        idempotency_key: Annotated[str | None, Header()] = None,
+        dry_run: Annotated[Literal["All"] | None, Query(alias="dryRun")] = None,
+        replace: bool = False,
+    ) -> Response:
+        """Check, store and queue a Job: 201 for a new one or a new attempt, 200 where it was already there."""
+        done = commands.submit(text, idempotency_key=idempotency_key, dry_run=dry_run is not None, replace=replace)
+        headers = {"Location": f"{PREFIX}/jobs/{done.job['metadata']['name']}"}
+        return JSONResponse(with_progress(home, done.job), 201 if done.created else 200, headers=headers)
+
+
+def _one(routes: APIRouter, commands: Commands, reader: LedgerReader, home: Home) -> None:
+    def shown(job: JsonObject) -> JsonObject:
+        return with_progress(home, job)
+
+    @routes.get("/{name}")
+    def get_job(name: str) -> JsonObject:
+        """One Job with its status."""
+        return shown(reader.job(name))
+
+    @routes.put("/{name}", responses=NOT_STORED)
+    def put_job(name: str, text: Text) -> JsonObject:
+        """Replace what is written of a Job; while it runs only labels, annotations and priority may differ."""
+        return shown(commands.put(name, text))
+
+    @routes.patch("/{name}", responses=NOT_STORED)
+    def patch_job(name: str, change: Change) -> JsonObject:
+        """Merge-patch a Job: `{"spec": {"stopped": true}}` stops it, false starts it."""
+        return shown(commands.patch(name, change))
+
+    @routes.post("/{name}/restart")
+    def restart_job(name: str) -> JsonObject:
+        """Stop and start: a new attempt."""
+        return shown(commands.restart(name))
+
+    @routes.delete("/{name}", response_model=None, responses={202: {"description": "it is still ending"}})
+    def delete_job(name: str) -> Response:
+        """Remove a Job and its folder: 204 when it is gone, 202 while its processes still end."""
+        uid = reader.job(name)["metadata"]["uid"]
+        commands.delete(name)
+        record = reader.record(name)
+        if record is None or record.uid != uid:
+            return Response(status_code=204)
+        return JSONResponse(reader.job(name), 202)
+
+
+def with_progress(home: Home, job: JsonObject) -> JsonObject:
+    """A Job whose status says how far its training is."""
+    status: JsonObject = job["status"]
+    if not status.get("startedAt"):
+        return job
+    progress = curves.progress(home.job(job["metadata"]["name"]), JobStatus.model_validate(status))
+    return {**job, "status": {**status, "progress": progress.to_json() if progress else None}}
+
+
+def _phases(text: str) -> list[str]:
+    """The phases that a list of words names, in any case."""
+    known = {phase.value.lower(): phase.value for phase in Phase}
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word.lower() not in known:
+            raise UsageError(f"phase={word[:40]!r} is no phase", hint=f"there are {', '.join(known.values())}")
+    return [known[word.lower()] for word in words]
+
+
+def _watched(labels: Callable[[Mapping[str, str]], bool], phases: Sequence[str]) -> Callable[[Mapping[str, Any]], bool]:
+    def wanted(job: Mapping[str, Any]) -> bool:
+        if phases and job["status"]["phase"] not in phases:
+            return False
+        return labels(job["metadata"].get("labels") or {})
+
+    return wanted

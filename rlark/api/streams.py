@@ -1,0 +1,104 @@
+"""What a Job says: logs, events, training curves, and all of it as one stream."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Header, Query
+from fastapi.responses import Response, StreamingResponse
+
+from rlark.api import curves, logs
+from rlark.api.commands import JsonObject
+from rlark.api.follow import JobFollower
+from rlark.api.jobs import PREFIX
+from rlark.api.logs import Line, Wanted
+from rlark.api.sse import respond
+from rlark.control.reader import LedgerReader
+from rlark.folder import Home
+from rlark.host.clock import Clock, SystemClock
+
+MOST_TAIL = 100_000
+Format = Literal["text", "records"]
+
+
+def router(reader: LedgerReader, home: Home, clock: Clock | None = None) -> APIRouter:
+    """The routes that tell what a Job says."""
+    routes = APIRouter(prefix=f"{PREFIX}/jobs/{{name}}", tags=["jobs"])
+    clock = clock or SystemClock()
+
+    @routes.get("/logs", response_model=None)
+    def read_logs(
+        *,
+        name: str,
+        follow: bool = False,
+        tail: Annotated[int | None, Query(ge=0, le=MOST_TAIL)] = None,
+        since: str = "",
+        stream: str = "",
+        component: str = "",
+        attempt: Annotated[int | None, Query(ge=1)] = None,
+        format: Format = "text",  # noqa: A002 - the parameter's name
+        accept: Annotated[str, Header()] = "",
+        last_event_id: Annotated[str, Header()] = "",
+    ) -> Response:
+        """The log of an attempt as text, or as records (`format=records`); with `follow` an event stream.
+
+        The stream's events are `log`, each a record, and at the end `end` with the phase. All streams are
+        told by default: the worker's own merged by time, the ranks' behind the line that says the run starts.
+        """
+        folder, wanted = home.job(name), Wanted(stream, component, logs.since_text(since, clock.now()), tail)
+        if follow:
+            follower = JobFollower(
+                reader, folder, last_id=last_event_id, wanted=wanted, attempt=attempt, logs_only=True
+            )
+            return respond(follower, follower.poll())
+        chosen = logs.check_attempt(folder, attempt, reader.standing(name).status.attempt)
+        lines = logs.whole(logs.streams(folder, chosen, wanted), wanted) if chosen else iter(())
+        if "application/x-ndjson" in accept:
+            return StreamingResponse(_ndjson(lines, chosen), media_type="application/x-ndjson")
+        if format == "records" or ("application/json" in accept.split(",")[0] and format != "text"):
+            return StreamingResponse(_records(lines, chosen), media_type="application/json")
+        return StreamingResponse((f"{line.text}\n" for line in lines), media_type="text/plain")
+
+    @routes.get("/follow", response_model=None)
+    def follow_job(
+        *,
+        name: str,
+        stream: str = "",
+        component: str = "",
+        tail: Annotated[int | None, Query(ge=0, le=MOST_TAIL)] = None,
+        last_event_id: Annotated[str, Header()] = "",
+    ) -> Response:
+        """Everything that happens up to the end: `status`, `event`, `metrics`, `log`, and once `end`."""
+        wanted = Wanted(stream, component, "", tail)
+        follower = JobFollower(reader, home.job(name), last_id=last_event_id, wanted=wanted)
+        return respond(follower, follower.poll())
+
+    @routes.get("/events")
+    def list_events(name: str, after: Annotated[int, Query(ge=0)] = 0) -> JsonObject:
+        """Why things happened, the oldest first."""
+        return {"items": [event.to_json() for event in reader.events(name, after)]}
+
+    @routes.get("/metrics")
+    def read_metrics(name: str) -> JsonObject:
+        """The training curves of the current attempt: one list a metric, null where nothing was measured."""
+        found, count = curves.columns(home.job(name).metrics, reader.standing(name).status)
+        return {"metrics": found, "count": count}
+
+    return routes
+
+
+def _ndjson(lines: Iterator[Line], attempt: int) -> Iterator[str]:
+    for line in lines:
+        yield json.dumps(line.record(attempt), ensure_ascii=False) + "\n"
+
+
+def _records(lines: Iterator[Line], attempt: int) -> Iterator[str]:
+    """One JSON object, written as it is read."""
+    comma = ""
+    yield '{"items":['
+    for line in lines:
+        yield comma + json.dumps(line.record(attempt), ensure_ascii=False)
+        comma = ","
+    yield "]}"
