@@ -20,7 +20,7 @@ from rlark.control.phases import transition
 from rlark.control.queue import Turn
 from rlark.control.reader import Change, LedgerReader, Standing, Texts
 from rlark.control.record import Event, JobRecord
-from rlark.errors import ClusterError, ConflictError
+from rlark.errors import ConflictError
 from rlark.folder import Home
 from rlark.host.clock import stamp
 from rlark.plan.node import Node
@@ -74,8 +74,8 @@ class Ledger(LedgerReader):
 
         Raises:
             IllegalTransition: the state machine does not allow one of them; nothing is written.
-            ConflictError: the name was taken meanwhile.
-            ClusterError: the store fails, or another controller wrote to this Job.
+            ConflictError: the name was taken meanwhile, or another controller wrote to this Job.
+            ClusterError: the store fails.
         """
         if not events:
             return record
@@ -162,7 +162,7 @@ class Ledger(LedgerReader):
         values = _columns(after) | (_written(texts) if texts else {})
         mine = (jobs.c.uid == before.uid) & (jobs.c.seq == before.seq)
         if connection.execute(update(jobs).where(mine).values(values)).rowcount != 1:
-            raise ClusterError(
+            raise ConflictError(
                 f"another controller changed job {before.name!r}; this one must not go on",
                 hint="two platforms share one state directory or store: stop one with `rlark down`",
             )
