@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,7 @@ def connected(address: str) -> Iterator[Any]:
     Raises:
         ClusterError: Ray does not let us in.
     """
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)  # its progress is ours to tell
     try:
         context = ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level="error")
     except (ConnectionError, RuntimeError, RayError) as error:

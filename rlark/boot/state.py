@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from rlark.errors import ConflictError
 from rlark.folder import Home, read_json
 from rlark.host import ports, process
-from rlark.host.head import HeadFiles
+from rlark.host.head import HeadFiles, read_state
 from rlark.host.process import ProcessId
 
 PROBE_S = 2.0
@@ -60,10 +60,7 @@ def supervisor(home: Home) -> ProcessId | None:
 
 def head_state(home: Home) -> dict[str, object]:
     """What the supervisor last wrote; empty when it wrote nothing."""
-    try:
-        return read_json(HeadFiles(home.head).state) or {}
-    except (OSError, ValueError):
-        return {}
+    return read_state(HeadFiles(home.head).state)
 
 
 def answers(address: str) -> bool:

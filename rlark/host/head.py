@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from rlark.errors import ClusterError
-from rlark.folder import read_json, write_json
 from rlark.host import environment, ports, process
 from rlark.host.clock import Clock, SystemClock, stamp
 from rlark.host.process import ProcessId
@@ -69,7 +68,7 @@ class HeadConfig:
 
     def write(self, path: Path) -> None:
         """Write it for the supervisor."""
-        write_json(path, asdict(self))
+        write_state(path, asdict(self))
 
 
 @dataclass(frozen=True)
@@ -108,6 +107,24 @@ class HeadFiles:
         return self.folder / "supervisor.log"
 
 
+def write_state(path: Path, value: Mapping[str, object]) -> None:
+    """Write a JSON file whole, for its owner only. Not synced: after a power cut no process of it lives."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(value, file, indent=2)
+    beside.replace(path)
+
+
+def read_state(path: Path) -> dict[str, object]:
+    """Read what `write_state` wrote; empty where there is nothing of it."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def boot_id() -> str:
     """The kernel's name for this boot; process ids of another boot mean nothing."""
     try:
@@ -118,10 +135,7 @@ def boot_id() -> str:
 
 def recorded_processes(files: HeadFiles) -> list[ProcessId]:
     """The head's processes that still live, by the supervisor's list; empty after a reboot."""
-    try:
-        record = read_json(files.processes) or {}
-    except ValueError:
-        return []
+    record = read_state(files.processes)
     listed = record.get("processes")
     if record.get("bootId") != boot_id() or not isinstance(listed, list):
         return []
@@ -339,12 +353,12 @@ class Supervisor:
         if living != self._recorded:
             self._recorded = living
             record = {"bootId": boot_id(), "processes": [one.to_json() for one in living]}
-            write_json(self._files.processes, record)
+            write_state(self._files.processes, record)
 
     def _write(self, state: str, **more: object) -> None:
         own = process.this_process().to_json()
         record = {"state": state, "supervisor": own, "bootId": boot_id(), "time": stamp(self._clock.now()), **more}
-        write_json(self._files.state, record)
+        write_state(self._files.state, record)
 
     def _say(self, text: str) -> None:
         sys.stderr.write(f"{stamp(self._clock.now())} {text}\n")
