@@ -108,7 +108,7 @@ def preflight(source: Source, inventory: Inventory, look: Look | None = None) ->
     if draft is None:
         return Preview("", None, None, list(source.findings), "", "", None, [])
     composed = _compose(source, draft)
-    job = _with_config(draft, composed) if draft.spec.tasks else draft
+    job = _with_config(draft, composed)
     node = chosen(job, inventory)
     if look is None:
         look = look_here if node is None or is_here(node, inventory) else look_elsewhere
@@ -118,7 +118,7 @@ def preflight(source: Source, inventory: Inventory, look: Look | None = None) ->
     about_files = _of_use(composed.findings, about_engine, facts.engines.get(_engine_named(job)))
     facts = replace(facts, config_findings=_unsaid(about_engine, about_files))
     plan, decided = make_plan(job, inventory, facts, spoils=source.spoils)
-    findings = [*source.findings, *_placed(source, composed, [*about_files, *decided])]
+    findings = _placed(source, composed, [*source.findings, *about_files, *decided])
     ready = source.job is not None and (composed.effective is not None or draft.worker.ray.config is None)
     text = canonical_yaml(job) if ready else ""
     return Preview(
@@ -152,7 +152,7 @@ def _placed(source: Source, composed: Composed, findings: list[Finding]) -> list
 
 
 def _compose(source: Source, draft: Job) -> Composed:
-    config = draft.worker.ray.config if draft.spec.tasks else None
+    config = draft.worker.ray.config
     if config is None:
         return Composed()
     return compose(config, source.folder, engine=not draft.worker.run)
@@ -195,10 +195,9 @@ def look_here(job: Job, node: Node, home: Home | None = None) -> Facts:
         node: the node it would run on, which is this machine.
         home: the state directory, where jobs are kept.
     """
-    worker = job.spec.tasks[0] if job.spec.tasks else None
-    sources = {mount.host_path for mount in worker.ray.mounts if mount.host_path} if worker else set()
+    sources = {mount.host_path for mount in job.worker.ray.mounts if mount.host_path}
     found = look_elsewhere(job, node)
-    wanted = [engine for engine in found.engines.values() if worker is not None and engine.id == _engine_named(job)]
+    wanted = [engine for engine in found.engines.values() if engine.id == _engine_named(job)]
     return replace(
         found,
         unmet={engine.id: tuple(engine.unmet()) for engine in wanted},
@@ -243,7 +242,7 @@ def _engine_named(job: Job) -> str:
 
 def _engine_findings(job: Job, facts: Facts) -> tuple[Finding, ...]:
     """What the engine's own model says about the configuration."""
-    if not job.spec.tasks or job.worker.ray.config is None or job.worker.ray.config.inline is None:
+    if job.worker.ray.config is None or job.worker.ray.config.inline is None:
         return ()
     engine = facts.engines.get(_engine_named(job))
     if engine is None:

@@ -55,13 +55,13 @@ def make_plan(
 
 
 def _config(job: Job) -> Mapping[str, Any] | None:
-    source = job.worker.ray.config if job.spec.tasks else None
+    source = job.worker.ray.config
     return source.inline if source is not None else None
 
 
 def _engine(job: Job, facts: Facts) -> Engine | None:
     """The engine that runs the Job; None for a run script."""
-    if not job.spec.tasks or job.worker.run:
+    if job.worker.run:
         return None
     return facts.engines.get(str(engine.named(_config(job))))
 
@@ -70,7 +70,7 @@ def _place(case: Case, config: Mapping[str, Any]) -> tuple[Placement | None, lis
     """Where the components go, and what is wrong with the configuration."""
     path = case.facts.config_path
     section = config.get("cluster")
-    requested = case.worker.ray.resources.gpu if case.worker else None
+    requested = case.worker.ray.resources.gpu
     placement: Placement | None = None
     found: list[Finding] = []
     if isinstance(section, Mapping):
@@ -83,8 +83,6 @@ def _place(case: Case, config: Mapping[str, Any]) -> tuple[Placement | None, lis
 
 def _ask(case: Case) -> Ask | None:
     """What is leased; None while the number of GPUs is undecided."""
-    if case.worker is None:
-        return None
     resources, gpus = case.worker.ray.resources, case.worker.ray.resources.gpu
     if gpus is None and case.worker.ray.config is None:
         gpus = 0
@@ -98,7 +96,7 @@ def _ask(case: Case) -> Ask | None:
 def _plan(case: Case) -> Plan | None:
     """The plan of a case without errors."""
     worker, spec = case.worker, case.job.spec
-    if worker is None or case.node is None or case.ask is None:
+    if case.node is None or case.ask is None:
         return None
     return Plan(
         job=case.job.name,

@@ -10,7 +10,7 @@ from rlark.errors import SpecError
 from rlark.model import Model
 from rlark.plan.node import Inventory, Node, default_labels
 from rlark.spec.finding import Finding
-from rlark.spec.invalid import INVENTORY, explain
+from rlark.spec.invalid import AT_KEY, INVENTORY, explain
 from rlark.spec.quantity import memory_bytes
 from rlark.spec.yaml import Document, parse
 
@@ -97,7 +97,8 @@ def _node(described: DescribedNode) -> Node:
 
 
 def _placed(finding: Finding, document: Document, file: str) -> Finding:
-    of = document.positions.of_key if finding.code == INVENTORY.unknown else document.positions.of
-    line, column = (finding.line, finding.column) if finding.line else of(finding.path)
+    line, column = finding.line, finding.column
+    if not line:
+        line, column = document.positions.show(finding.path, key=finding.code in AT_KEY)
     hint = "start with nodes:" if finding.code in {"RL002", "RL003"} else finding.hint
     return finding.model_copy(update={"file": file, "line": line, "column": column, "hint": hint})

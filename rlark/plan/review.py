@@ -39,8 +39,6 @@ def review(job: Job, plan: Plan | None, node: Node | None, findings: Sequence[Fi
         node: the chosen node; None where there is none.
         findings: everything that was found.
     """
-    if not job.spec.tasks:
-        return []
     worker = job.worker
     names = ", ".join(task.name for task in job.spec.tasks)
     replicas = sum(task.ray.replicas for task in job.spec.tasks)

@@ -22,7 +22,9 @@ from rlark.spec.yaml import Positions, parse
 
 _LOCK = threading.Lock()  # Hydra keeps its state in singletons
 _MANDATORY = "???"
-_NOISE = re.compile(r"(?:full_key:|reference_type=|object_type=|Config search path:|To append to your |See https:).*")
+_NOISE = re.compile(
+    r"(?:full_key:|reference_type=|object_type=|Config search path:|To append to your |See https:|expecting \{).*"
+)
 """What Hydra and OmegaConf add for programmers."""
 
 Marks = dict[tuple[str, str], Unquoted]
@@ -228,18 +230,17 @@ def _own_reader(reading: Reading) -> Iterator[None]:
 
 def _told(error: BaseException, overrides: Sequence[str]) -> Finding:
     """Hydra's and OmegaConf's errors in our words."""
-    text = _text_of(error)
+    text, key = _text_of(error), str(getattr(error, "full_key", None) or "")
     if "Environment variable" in text:
         name = text.split("'")[1] if "'" in text else "?"
-        message = f"the configuration reads the environment variable {name}, which is not set here"
+        message = f"{key or 'the configuration'} reads the environment variable {name}, which is not set here"
         return Finding(code="RL453", message=message, actual=name, hint=f"export {name}=... first, or write the value")
     kind = type(error).__name__
     if kind == "MissingMandatoryValue":
-        key = str(getattr(error, "full_key", "") or text)
-        message = f"{key} is '???', which says that somebody must give a value"
+        message = f"{key or text} is '???', which says that somebody must give a value"
         return Finding(code="RL455", message=message, hint=f"add {key}=... to overrides")
     if "Interpolation" in kind or kind == "GrammarParseError":
-        return Finding(code="RL454", message=f"the configuration cannot be resolved: {text}")
+        return Finding(code="RL454", message=f"{key or 'the configuration'} cannot be resolved: {text}")
     index = next((i for i, override in enumerate(overrides) if _concerns(override, text)), None)
     if index is not None:
         return _bad_override(index, overrides[index], text)
@@ -255,7 +256,7 @@ def _text_of(error: BaseException) -> str:
         if text and text != "None" and text not in " ".join(parts):
             parts.append(text)
         here = here.__cause__
-    return ": ".join(parts) or type(error).__name__
+    return ": ".join(part.rstrip(".") for part in parts) or type(error).__name__
 
 
 def _concerns(override: str, text: str) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 from rlark.spec.composer import Broken, Reading, compose_file, self_contained
 from rlark.spec.emit import emit
 from rlark.spec.finding import Finding, did_you_mean, errors_of
+from rlark.spec.invalid import AT_KEY, ENGINE
 from rlark.spec.job import ConfigSource, Origin
 from rlark.spec.pack_file import inline_packs
 from rlark.spec.path import child, join, steps, within
@@ -27,6 +28,8 @@ from rlark.spec.yaml import Positions
 CONFIG = "spec.tasks[0].ray.config"
 """Where a Job's configuration stands in it."""
 
+_OWN_KEYS = ("path", "dir", "name", "overrides", "origin")
+"""Keys of `config` itself; the others are the configuration's."""
 _MOST_KEPT = 64
 _MOST_WARNINGS = 20
 
@@ -65,16 +68,18 @@ class Composed:
         if finding.file or not self.file or not within(finding.path, self.path):
             return finding
         rest = steps(finding.path[len(self.path) :].lstrip("."))
+        if not rest or rest[0] in _OWN_KEYS:
+            return finding
         for index, override in enumerate(self.overrides):
             key = steps(override.partition("=")[0].lstrip("+~"))
-            if rest[: len(key)] == key:
+            if key and rest[: len(key)] == key:
                 line_of = f"{CONFIG}.overrides[{index}]"
                 return finding.model_copy(
                     update={"path": line_of, "message": f"{'.'.join(map(str, rest))}: {finding.message}"}
                 )
-        if not rest or not self.positions.has(join("", rest[:1])):
+        if not self.positions.has(join("", rest[:1])) and finding.code != ENGINE.missing:
             return finding
-        line, column = self.positions.of(join("", rest))
+        line, column = self.positions.show(join("", rest), key=finding.code in AT_KEY)
         return finding.model_copy(update={"file": self.file, "line": line, "column": column})
 
 

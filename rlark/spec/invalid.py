@@ -38,6 +38,9 @@ ENGINE = Codes("RL185", "RL186", "RL187", "RL188")
 TASK_PACK = Codes("RL470", "RL471", "RL472", "RL473")
 INVENTORY = Codes("RL240", "RL241", "RL242", "RL243")
 
+AT_KEY = frozenset({JOB.unknown, ENGINE.unknown, TASK_PACK.unknown, INVENTORY.unknown, "RL153"})
+"""Codes of unknown keys: they are shown where the key stands, not its value."""
+
 _KINDS = {
     "string_type": "a text",
     "int_type": "a whole number",

@@ -44,6 +44,12 @@ def _checked_duration(value: object) -> object:
     return value
 
 
+def _not_empty(tasks: object) -> object:
+    if isinstance(tasks, list) and not tasks:
+        raise PydanticCustomError("RL028", "there is no task, and a Job has exactly one, named worker")
+    return tasks
+
+
 Cpu = Annotated[int | float | str, BeforeValidator(_checked_cpu)]
 Memory = Annotated[int | str, BeforeValidator(_checked_memory)]
 Duration = Annotated[str, BeforeValidator(_checked_duration)]
@@ -286,7 +292,7 @@ class Worker(Written):
 class Spec(Written):
     """What is to run, and how it may end."""
 
-    tasks: list[Worker] = Field(description="Exactly one, named `worker`.")
+    tasks: Annotated[list[Worker], BeforeValidator(_not_empty)] = Field(description="Exactly one, named `worker`.")
     stopped: bool = Field(default=False, description="True: accepted, and not started.")
     priority: int = Field(default=0, description="Higher runs earlier; first come, first served within one.")
     restart_policy: Literal["Never", "OnFailure"] = Field(
@@ -328,5 +334,5 @@ class Job(Written):
 
     @property
     def worker(self) -> Worker:
-        """The single entry of `spec.tasks`; the shape rules have counted them."""
+        """The single entry of `spec.tasks`, which is never empty; a rule says so where there are more."""
         return self.spec.tasks[0]

@@ -10,8 +10,7 @@ from pydantic import ValidationError
 
 from rlark.spec.composer import Broken, Reading
 from rlark.spec.finding import Finding, did_you_mean
-from rlark.spec.invalid import TASK_PACK, explain
-from rlark.spec.path import child
+from rlark.spec.invalid import AT_KEY, TASK_PACK, explain
 from rlark.spec.task_pack import TaskPack
 
 _HOLDERS = ("train", "eval")
@@ -99,7 +98,5 @@ def _check(pack: dict[str, Any], path: str) -> list[Finding]:
 
 def _in_file(finding: Finding, file: Path, path: str, reading: Reading) -> Finding:
     inside = finding.path[len(path) :].lstrip(".")
-    positions = reading.positions[file]
-    unknown = finding.code == TASK_PACK.unknown
-    line, column = positions.of_key(inside) if unknown else positions.of(inside or child("", "id"))
+    line, column = reading.positions[file].show(inside or "id", key=finding.code in AT_KEY)
     return finding.model_copy(update={"file": str(file), "line": line, "column": column})

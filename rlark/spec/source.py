@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from rlark.spec.finding import Finding
-from rlark.spec.invalid import JOB, Invalid, Loc, explain
+from rlark.spec.invalid import AT_KEY, JOB, Invalid, Loc, explain
 from rlark.spec.job import API_VERSION, KIND, WORKER, Job
 from rlark.spec.path import join, within
 from rlark.spec.yaml import Positions, parse
@@ -73,7 +73,9 @@ class Source:
         """The finding with file, line and column; the nearest parent's where the place is not written."""
         if finding.file:
             return finding
-        line, column = (finding.line, finding.column) if finding.line else self.positions.of(finding.path)
+        line, column = finding.line, finding.column
+        if not line:
+            line, column = self.positions.show(finding.path, key=finding.code in AT_KEY)
         return finding.model_copy(update={"file": self.file, "line": line, "column": column})
 
     def spoils(self, paths: Iterable[str]) -> bool:
@@ -99,7 +101,7 @@ def load(text: str, *, file: str = "-", folder: Path | None = None) -> Source:
     except ValidationError as error:
         invalid = explain(error, Job, data, JOB)
         draft, spoiled = _mend(data, invalid)
-        findings = document.findings + [_at_key(one.finding, document.positions) for one in invalid]
+        findings = document.findings + [one.finding for one in invalid]
         return _placed(Source(text, file, folder, None, draft, spoiled, findings, document.positions))
     sound = None if any(finding.severity == "error" for finding in document.findings) else job
     return _placed(Source(text, file, folder, sound, job, (), document.findings, document.positions))
@@ -116,14 +118,6 @@ def _without_servers_own(data: dict[str, Any]) -> dict[str, Any]:
     if isinstance(metadata, dict):
         written["metadata"] = {key: value for key, value in metadata.items() if key not in SERVER_METADATA}
     return written
-
-
-def _at_key(finding: Finding, positions: Positions) -> Finding:
-    """An unknown key is shown where the key stands, not its value."""
-    if finding.code != JOB.unknown:
-        return finding
-    line, column = positions.of_key(finding.path)
-    return finding.model_copy(update={"line": line, "column": column})
 
 
 def _mend(data: dict[str, Any], invalid: list[Invalid]) -> tuple[Job | None, tuple[str, ...]]:

@@ -94,13 +94,17 @@ class Positions:
         entry = _entry(node, keys[-1]) if keys else None
         return _place(entry[0]) if entry and entry[0] is not None else self.of(path)
 
+    def show(self, path: str, *, key: bool = False) -> tuple[int, int]:
+        """Line and column of a place, or of the key that leads to it."""
+        return self.of_key(path) if key else self.of(path)
+
     def has(self, path: str) -> bool:
         """True when the place itself stands in the text."""
         keys = steps(path)
         return self._root is not None and self._walk(keys)[1] == len(keys)
 
     def _walk(self, keys: list[str | int]) -> tuple[tuple[int, int], int]:
-        node, place, depth = self._root, (1, 1), 0
+        node, place, depth = self._root, _place(self._root) if self._root else (0, 0), 0
         for key in keys:
             entry = _entry(node, key)
             if entry is None:
@@ -171,7 +175,7 @@ def _construct(root: Node) -> Document:
     try:
         data = reader.read(root, "", 0)
     except _TooMuch as reason:
-        return _nothing("RL007", str(reason))
+        return _nothing("RL007", str(reason), None, *_place(reason.node))
     if not isinstance(root, MappingNode):
         kind = "a list" if isinstance(root, SequenceNode) else f"the single value {root.value[:40]!r}"
         reader.say(
@@ -263,7 +267,15 @@ def _double(name: str, path: str = "", first: Node | None = None, second: Node |
 
 
 class _TooMuch(Exception):
-    """The text unfolds into more than anybody means."""
+    """The text unfolds into more than anybody means.
+
+    Attributes:
+        node: where that was seen.
+    """
+
+    def __init__(self, message: str, node: Node) -> None:
+        super().__init__(message)
+        self.node = node
 
 
 class _Reader:
@@ -281,13 +293,15 @@ class _Reader:
     def read(self, node: Node, path: str, depth: int) -> Any:
         self._count += 1
         if self._count > MOST_NODES:
-            raise _TooMuch(f"the text unfolds into more than {MOST_NODES} values; its aliases (*name) repeat too much")
+            raise _TooMuch(
+                f"the text unfolds into more than {MOST_NODES} values; its aliases (*name) repeat too much", node
+            )
         if isinstance(node, ScalarNode):
             return self._scalar(node, path)
         if id(node) in self._open:
-            raise _TooMuch(f"the alias at line {node.start_mark.line + 1} refers to a value that contains it")
+            raise _TooMuch("an alias refers to this value, which contains it", node)
         if depth >= DEEPEST:
-            raise _TooMuch(f"line {node.start_mark.line + 1} is nested more than {DEEPEST} levels deep")
+            raise _TooMuch(f"this is nested more than {DEEPEST} levels deep", node)
         self._open.add(id(node))
         if node.tag not in {f"{_TAG}map", f"{_TAG}seq"}:
             self._unknown_tag(node, path)

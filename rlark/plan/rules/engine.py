@@ -11,7 +11,7 @@ from rlark.spec.finding import Finding, did_you_mean
 
 def _something_to_run(case: Case) -> Iterator[Finding]:
     worker = case.worker
-    if worker is None or worker.run or worker.ray.config is not None or worker.agent_type == "Kubernetes":
+    if worker.run or worker.ray.config is not None or worker.agent_type == "Kubernetes":
         return
     blank = " (the run script is blank, which counts as absent)" if worker.run_script else ""
     yield Finding(
@@ -30,7 +30,7 @@ def named(config: Mapping[str, object] | None) -> object:
 
 
 def _known_engine(case: Case) -> Iterator[Finding]:
-    if case.config is None or case.engine is not None or (case.worker and case.worker.run):
+    if case.config is None or case.engine is not None or case.worker.run:
         return
     name, path = named(case.config), f"{case.facts.config_path}.runner.engine"
     known = ", ".join(case.facts.engines) or "none is installed"

@@ -19,7 +19,7 @@ _DIGEST = re.compile(r"[a-z0-9+._-]+:[0-9a-fA-F]{64,128}")
 
 
 def _reference(case: Case) -> Iterator[Finding]:
-    image = case.worker.ray.image if case.worker else None
+    image = case.worker.ray.image
     if image is None:
         return
     wrong = _wrong_with(image)

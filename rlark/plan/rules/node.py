@@ -19,7 +19,9 @@ _LEAST_DISK = 256 * 2**20
 def matches(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     """True when a node's labels fulfil every key; the values of a key are alternatives with commas between."""
     return all(
-        labels.get(key.strip()) in {value.strip() for value in values.split(",")} for key, values in selector.items()
+        labels.get(key.strip()) in {value.strip() for value in values.split(",")}
+        for key, values in selector.items()
+        if key.strip()
     )
 
 
@@ -30,8 +32,7 @@ def choose_node(job: Job, inventory: Inventory) -> tuple[Node | None, list[Findi
         job: its first task's selector is used; no selector means all nodes.
         inventory: all nodes; those that are offline or cordoned cannot be hit.
     """
-    worker = job.spec.tasks[0] if job.spec.tasks else None
-    selector = worker.node_selector if worker else {}
+    selector = job.worker.node_selector
     hit = [node for node in inventory.nodes if matches(selector, node.labels)]
     usable = [node for node in hit if node.usable]
     if len(usable) == 1:
@@ -47,9 +48,10 @@ def _undecided(
         return _finding("RL200", "there is no node at all", f"start the platform with rlark up, {hint}", "0 nodes")
     if len(usable) > 1:
         names = _names(usable)
-        what = "no selector is given, which means all nodes, and" if not selector else "the selector"
-        more = "; each would start a Ray head of its own and run the same script" if selector else ""
-        message = f"{what} hits {len(usable)} usable nodes: {names}{more}"
+        more = "; each would start a Ray head of its own and run the same script"
+        message = f"the selector hits {len(usable)} usable nodes: {names}{more}"
+        if not selector:
+            message = f"no selector is given, which means all nodes, and {len(usable)} are usable: {names}"
         example = f'nodeSelector: {{kubernetes.io/hostname: "{usable[0].name}"}}'
         code = "RL202" if selector else "RL204"
         return _finding(code, message, f"narrow it down, for example {example}, {hint}", f"{len(usable)}: {names}")
@@ -74,9 +76,7 @@ def _nearest(selector: Mapping[str, str], inventory: Inventory) -> str:
 
 def needs(job: Job) -> str:
     """What a Job needs, in the words an administrator is told."""
-    worker = job.spec.tasks[0] if job.spec.tasks else None
-    if worker is None:
-        return "1 Worker"
+    worker = job.worker
     gpu = worker.ray.resources.gpu
     gpus = "as many GPUs as its placement uses" if gpu is None else f"{gpu} GPU{'' if gpu == 1 else 's'}"
     sources = ", ".join(mount.host_path or f"volume {mount.volume}" for mount in worker.ray.mounts)
@@ -103,10 +103,10 @@ def _gpus(case: Case) -> Iterator[Finding]:
     elif node.free_gpus is not None and ask.gpus > node.free_gpus:
         held = ", ".join(f"{job} ({count})" for job, count in sorted(node.holders.items())) or "other Jobs"
         yield _waits("gpu", f"{node.free_gpus} of {node.gpus} GPUs are free, the others are leased by {held}")
-    requested = case.worker.ray.resources.gpu if case.worker else None
-    if requested is None or case.placement is None or requested <= case.placement.gpus_required:
+    requested = case.worker.ray.resources.gpu
+    used = case.placement.gpus_required if case.placement is not None else 0
+    if requested is None or case.placement is None or not used < requested <= node.gpus:
         return
-    used = case.placement.gpus_required
     yield Finding(
         code="RL211",
         severity="warning",
@@ -150,7 +150,7 @@ def _disk(case: Case) -> Iterator[Finding]:
 
 def _too_much(code: str, key: str, asked: str, has: str, case: Case) -> Finding:
     name = case.node.name if case.node else ""
-    written = case.worker is not None and getattr(case.worker.ray.resources, key) is not None
+    written = getattr(case.worker.ray.resources, key) is not None
     return Finding(
         code=code,
         path=f"{_RESOURCES}.{key}" if written else f"{case.facts.config_path}.cluster.component_placement",

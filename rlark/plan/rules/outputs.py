@@ -16,7 +16,7 @@ def covers(mount: str, path: str) -> bool:
 
 
 def _mount_sources(case: Case) -> Iterator[Finding]:
-    for index, mount in enumerate(case.worker.ray.mounts if case.worker else []):
+    for index, mount in enumerate(case.worker.ray.mounts):
         if mount.host_path is not None and mount.host_path in case.facts.missing_mounts:
             node = f"the node {case.node.name}" if case.node else "the node"
             yield Finding(
@@ -31,8 +31,6 @@ def _mount_sources(case: Case) -> Iterator[Finding]:
 
 def _lost(case: Case) -> Iterator[Finding]:
     worker = case.worker
-    if worker is None:
-        return
     mounts = [mount.mount_path for mount in worker.ray.mounts]
     written = [(f"{TASK}.tensorBoardDir", worker.tensor_board_dir)]
     written += [(f"{TASK}.expect.outputs[{i}].path", output.path) for i, output in enumerate(worker.expect.outputs)]
@@ -51,14 +49,14 @@ def _lost(case: Case) -> Iterator[Finding]:
 
 def _log_path(case: Case) -> list[tuple[str, str]]:
     """Where a run script's configuration lets RLinf write; an engine's files stand in the job's folder."""
-    runner = (case.config or {}).get("runner") if case.worker and case.worker.run else None
+    runner = (case.config or {}).get("runner") if case.worker.run else None
     logger = runner.get("logger") if isinstance(runner, dict) else None
     place = logger.get("log_path") if isinstance(logger, dict) else None
     return [(f"{case.facts.config_path}.runner.logger.log_path", place)] if isinstance(place, str) else []
 
 
 def _outside(case: Case) -> Iterator[Finding]:
-    for index, output in enumerate(case.worker.expect.outputs if case.worker else []):
+    for index, output in enumerate(case.worker.expect.outputs):
         wrong = None
         if not output.path.strip():
             wrong = "the path is empty"

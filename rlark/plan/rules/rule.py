@@ -43,9 +43,9 @@ class Case:
     ask: Ask | None = None
 
     @property
-    def worker(self) -> Worker | None:
-        """The first task; None where there is none."""
-        return self.job.spec.tasks[0] if self.job.spec.tasks else None
+    def worker(self) -> Worker:
+        """The process that runs the Job."""
+        return self.job.worker
 
 
 Spoils = Callable[[Iterable[str]], bool]

@@ -93,7 +93,7 @@ def _task_names(case: Case) -> Iterator[Finding]:
 
 
 def _header(case: Case) -> Iterator[Finding]:
-    if case.worker is not None and not case.worker.head:
+    if not case.worker.head:
         yield Finding(
             code="RL031",
             path=f"{TASK}.head",
@@ -105,7 +105,7 @@ def _header(case: Case) -> Iterator[Finding]:
 
 
 def _replicas(case: Case) -> Iterator[Finding]:
-    count = case.worker.ray.replicas if case.worker else 1
+    count = case.worker.ray.replicas
     if count != 1:
         yield Finding(
             code="RL021",
@@ -120,7 +120,7 @@ def _replicas(case: Case) -> Iterator[Finding]:
 
 def _variables(case: Case) -> Iterator[Finding]:
     seen: dict[str, int] = {}
-    for index, variable in enumerate(case.worker.ray.env if case.worker else []):
+    for index, variable in enumerate(case.worker.ray.env):
         path = f"{RAY}.env[{index}].name"
         if not _VARIABLE.fullmatch(variable.name):
             yield Finding(
@@ -129,7 +129,7 @@ def _variables(case: Case) -> Iterator[Finding]:
                 message=f"{variable.name[:80]!r} is no name of a variable",
                 expected="[A-Za-z_][A-Za-z0-9_]*",
                 actual=variable.name[:80],
-                hint=f"for example {re.sub(r'[^A-Za-z0-9_]', '_', variable.name[:40]).upper() or 'NAME'}",
+                hint=f"for example {_as_variable(variable.name[:40])}",
             )
         if variable.name in seen:
             message = f"the variable {variable.name} is set twice; it already stands in env[{seen[variable.name]}]"
@@ -140,9 +140,14 @@ def _variables(case: Case) -> Iterator[Finding]:
             yield Finding(code="RL046", severity="warning", path=path, message=message, hint="remove it")
 
 
+def _as_variable(text: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9_]", "_", text).upper() or "NAME"
+    return f"_{name}" if name[0].isdigit() else name
+
+
 def _mount_paths(case: Case) -> Iterator[Finding]:
     seen: dict[str, int] = {}
-    for index, mount in enumerate(case.worker.ray.mounts if case.worker else []):
+    for index, mount in enumerate(case.worker.ray.mounts):
         path = f"{RAY}.mounts[{index}]"
         for key, written in (("mountPath", mount.mount_path), ("hostPath", mount.host_path)):
             if written is not None and not written.startswith("/"):
@@ -183,7 +188,7 @@ def _restarts(case: Case) -> Iterator[Finding]:
 
 
 def _agent_type(case: Case) -> Iterator[Finding]:
-    kind = case.worker.agent_type if case.worker else "Ray"
+    kind = case.worker.agent_type
     if kind not in {"Ray", "Kubernetes"}:
         near = did_you_mean(kind, ["Ray", "Kubernetes"])
         yield Finding(
@@ -197,7 +202,7 @@ def _agent_type(case: Case) -> Iterator[Finding]:
 
 
 def _labels(case: Case) -> Iterator[Finding]:
-    for key in case.worker.node_selector if case.worker else ():
+    for key in case.worker.node_selector:
         if not key.strip():
             path = child(f"{TASK}.nodeSelector", key)
             yield Finding(

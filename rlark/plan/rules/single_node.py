@@ -19,22 +19,20 @@ def _one_task(case: Case) -> Iterator[Finding]:
     tasks = case.job.spec.tasks
     if len(tasks) == 1:
         return
-    names = ", ".join(task.name for task in tasks) or "none"
+    names = ", ".join(task.name for task in tasks)
     yield Finding(
         code="RL028",
-        path="spec.tasks[1]" if tasks else "spec.tasks",
+        path="spec.tasks[1]",
         message=f"{len(tasks)} tasks ({names[:120]}), and a Job here runs on a single node: one task, named worker, "
         "starts all components of the configuration",
         expected="1",
         actual=str(len(tasks)),
-        hint=f"keep one task named worker; {ELSEWHERE}" if tasks else "add a task named worker",
+        hint=f"keep one task named worker; {ELSEWHERE}",
     )
 
 
 def _kubernetes(case: Case) -> Iterator[Finding]:
     worker = case.worker
-    if worker is None:
-        return
     if worker.agent_type == "Kubernetes":
         yield _refused("RL050", f"{TASK}.agentType", "agentType Kubernetes", "write agentType: Ray with a ray section")
     elif worker.kubernetes is not None:
@@ -44,7 +42,7 @@ def _kubernetes(case: Case) -> Iterator[Finding]:
 
 def _own_head(case: Case) -> Iterator[Finding]:
     worker = case.worker
-    if worker is None or worker.ray.head == "platform" or worker.agent_type == "Kubernetes":
+    if worker.ray.head == "platform" or worker.agent_type == "Kubernetes":
         return
     hint = "write ray.head: platform, and it runs on the platform's Ray head"
     if worker.ray.head == "job":
@@ -57,7 +55,7 @@ def _own_head(case: Case) -> Iterator[Finding]:
 
 
 def _mounts(case: Case) -> Iterator[Finding]:
-    for index, mount in enumerate(case.worker.ray.mounts if case.worker else []):
+    for index, mount in enumerate(case.worker.ray.mounts):
         path = f"{RAY}.mounts[{index}]"
         if mount.volume is not None:
             yield _refused("RL052", f"{path}.volume", "a named volume", "mount a folder of the node with hostPath")
@@ -73,7 +71,7 @@ def _mounts(case: Case) -> Iterator[Finding]:
 
 
 def _secrets(case: Case) -> Iterator[Finding]:
-    for index, variable in enumerate(case.worker.ray.env if case.worker else []):
+    for index, variable in enumerate(case.worker.ray.env):
         if variable.value_from is not None:
             path = f"{RAY}.env[{index}].valueFrom"
             what = f"a variable from the secret store ({variable.name})"
@@ -81,7 +79,7 @@ def _secrets(case: Case) -> Iterator[Finding]:
 
 
 def _sandbox(case: Case) -> Iterator[Finding]:
-    if case.worker is not None and case.worker.ray.sandbox == "bubblewrap":
+    if case.worker.ray.sandbox == "bubblewrap":
         yield _refused("RL054", f"{RAY}.sandbox", "sandbox bubblewrap", "write sandbox: none, or remove it")
 
 
