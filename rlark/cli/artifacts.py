@@ -27,7 +27,7 @@ FILE_COLUMNS = (
     short_help="List, pull or verify what a Job made.",
     examples=(
         "rlark artifacts originbot-goalnav",
-        "rlark artifacts originbot-goalnav pull --dir out",
+        "rlark artifacts originbot-goalnav pull --to out",
         "rlark artifacts originbot-goalnav pull policy.onnx",
         "rlark artifacts originbot-goalnav verify",
         "rlark artifacts ./out verify                      # a pulled folder, offline",
@@ -36,7 +36,9 @@ FILE_COLUMNS = (
 @click.argument("job", metavar="JOB|./DIR", type=JOB)
 @click.argument("action", type=click.Choice(["list", "pull", "verify"]), default="list")
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-@click.option("--dir", "target", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="Pull to here.")
+@click.option(
+    "--to", "target", metavar="DIR", type=click.Path(path_type=Path), help="The folder to pull into; ./JOB by default."
+)
 @pass_session
 def artifacts(session: Session, job: str, action: str, paths: tuple[str, ...], target: Path | None) -> int:
     """List what a Job made, pull it into a folder, or verify it against its SHA256SUMS.

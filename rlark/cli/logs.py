@@ -47,7 +47,9 @@ def logs(
     try:
         for record in records:
             if out.mode == "json":
-                out.stream_value({key: getattr(record, key) for key in ("attempt", "stream", "time", "line")})
+                out.stream_value(
+                    {key: getattr(record, key) for key in ("attempt", "stream", "component", "rank", "time", "line")}
+                )
                 continue
             stamp = f"{record.time or '-'} " if timestamps else ""
             rank = f"[{record.stream}] " if several else ""

@@ -239,12 +239,12 @@ def outcome_code(record: JsonObject, *, of_the_run: bool = False) -> int:
 
     Args:
         record: the Job's object.
-        of_the_run: the run's own exit code, where it has one; 128 + n for a signal n.
+        of_the_run: the run's own exit code, where it is one of a failure; 128 + n for a signal n.
     """
     status = status_of(record)
     code = status.get("exitCode")
-    if of_the_run and isinstance(code, int):
-        return code if code >= 0 else 128 - code
+    if of_the_run and isinstance(code, int) and code != 0:
+        return code if code > 0 else 128 - code
     codes = {"Succeeded": OK, "Failed": JobFailed.exit_code, "Stopped": JobStopped.exit_code}
     return codes.get(str(status.get("phase")), NotFinished.exit_code)
 
@@ -276,13 +276,17 @@ def events(session: Session, job: str) -> None:
 @click.command(
     cls=Command,
     short_help="Print a Job's training curves.",
-    examples=("rlark metrics originbot-goalnav", "rlark metrics originbot-goalnav -o json | jq .meanReward[-1]"),
+    examples=(
+        "rlark metrics originbot-goalnav",
+        "rlark metrics originbot-goalnav -o json | jq .metrics.meanReward[-1]",
+    ),
 )
 @click.argument("job", type=JOB)
 @pass_session
 def metrics(session: Session, job: str) -> None:
     """Print a Job's training curves, one row an iteration."""
-    curves = session.client.job(job).metrics()
+    whole = session.client.job(job).curves()
+    curves = whole["metrics"]
     names = [name for name in curves if name != "time"]
     rows = [dict(zip(names, values, strict=True)) for values in zip(*(curves[name] for name in names), strict=True)]
     columns = [Column(name, _cell(name), wide=index >= 8) for index, name in enumerate(names)]
@@ -291,7 +295,7 @@ def metrics(session: Session, job: str) -> None:
         rows,
         columns,
         name=lambda row: str(row.get("iteration")),
-        payload=curves,
+        payload=whole,
         none=f"{job} has measured nothing yet",
     )
 

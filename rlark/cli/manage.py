@@ -16,8 +16,8 @@ from rlark.sdk.job import Job
 JOBS_ARGUMENT = click.argument("job_names", metavar="JOB...", nargs=-1, required=True, type=JOB)
 
 
-def _each(session: Session, names: tuple[str, ...], act: Callable[[Job], object], done: str) -> int:
-    """Do it to every Job; one that refuses does not keep the others from it.
+def _each(session: Session, names: tuple[str, ...], act: Callable[[Job], str]) -> int:
+    """Do it to every Job and say what was done; one that refuses does not keep the others from it.
 
     Returns:
         The exit code of the first refusal, else 0.
@@ -26,7 +26,7 @@ def _each(session: Session, names: tuple[str, ...], act: Callable[[Job], object]
     for name in names:
         try:
             job = session.client.job(name)
-            act(job)
+            done = act(job)
         except RlarkError as error:
             session.out.error(error)
             code = code or error.exit_code
@@ -38,12 +38,20 @@ def _each(session: Session, names: tuple[str, ...], act: Callable[[Job], object]
     return code
 
 
+def _telling(act: Callable[[Job], object], done: str) -> Callable[[Job], str]:
+    def acted(job: Job) -> str:
+        act(job)
+        return done
+
+    return acted
+
+
 @click.command(cls=Command, short_help="Stop Jobs, gracefully first.", examples=("rlark stop originbot-goalnav",))
 @JOBS_ARGUMENT
 @pass_session
 def stop(session: Session, job_names: tuple[str, ...]) -> int:
     """Stop Jobs: SIGTERM, then SIGKILL after the Job's grace. Returns at once; `rlark wait JOB` waits."""
-    return _each(session, job_names, Job.stop, "stopping")
+    return _each(session, job_names, _telling(Job.stop, "stopping"))
 
 
 @click.command(
@@ -53,7 +61,7 @@ def stop(session: Session, job_names: tuple[str, ...]) -> int:
 @pass_session
 def start(session: Session, job_names: tuple[str, ...]) -> int:
     """Start ended Jobs again. Each gets a new attempt and keeps the logs of the earlier ones."""
-    return _each(session, job_names, Job.start, "started again")
+    return _each(session, job_names, _telling(Job.start, "started again"))
 
 
 @click.command(cls=Command, short_help="Stop Jobs and start them again.", examples=("rlark restart originbot-goalnav",))
@@ -61,7 +69,7 @@ def start(session: Session, job_names: tuple[str, ...]) -> int:
 @pass_session
 def restart(session: Session, job_names: tuple[str, ...]) -> int:
     """Stop Jobs and start them again: a new attempt each."""
-    return _each(session, job_names, Job.restart, "restarting")
+    return _each(session, job_names, _telling(Job.restart, "restarting"))
 
 
 @click.command(
@@ -76,7 +84,11 @@ def delete(session: Session, job_names: tuple[str, ...], yes: bool) -> int:
     """Remove Jobs with their folders; a running one is stopped first. What they wrote to a hostPath stays."""
     if not yes:
         _ask(job_names)
-    return _each(session, job_names, Job.delete, "deleted")
+
+    def act(job: Job) -> str:
+        return "deleted" if job.delete() else "deleting; its last processes still end"
+
+    return _each(session, job_names, act)
 
 
 def _ask(names: tuple[str, ...]) -> None:

@@ -11,9 +11,10 @@ from rlark.cli.session import Session, pass_session
 from rlark.errors import NotFound, UsageError
 
 INVENTORY_FIELDS = (
-    "name", "labels", "cpus", "memory", "shm", "gpus", "gpuModel", "gpusFaked", "online", "unschedulable",
-)  # fmt: skip
-"""What an inventory file holds of a node."""
+    *("name", "labels", "cpus", "memory", "shm", "gpus", "gpuModel", "gpusFaked", "online", "unschedulable"),
+    *("freeCpus", "freeGpus", "freeMemory", "holders", "leases"),
+)
+"""What an inventory file holds of a node, then what it may hold."""
 GIB = 2**30
 
 

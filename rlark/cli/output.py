@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -79,7 +79,7 @@ class Output:
         columns: Sequence[Column],
         *,
         name: Callable[[JsonObject], str],
-        payload: object = None,
+        payload: Mapping[str, Any] | None = None,
         none: str = "",
     ) -> None:
         """Print a list.
@@ -100,7 +100,7 @@ class Output:
                 self.say(none)
             self._table(*self._cells(items, columns))
 
-    def pairs(self, rows: Sequence[tuple[str, object]], *, name: str, payload: object) -> None:
+    def pairs(self, rows: Sequence[tuple[str, object]], *, name: str, payload: Mapping[str, Any]) -> None:
         """Print one thing as a table of two columns, or whole.
 
         Args:
@@ -115,16 +115,16 @@ class Output:
         else:
             self._table([], [[label, text_of(value)] for label, value in rows])
 
-    def value(self, payload: object) -> None:
+    def value(self, payload: Mapping[str, Any]) -> None:
         """Print a value as JSON or YAML, whole."""
         if self.mode == "yaml":
-            import yaml
+            from rlark.spec.emit import emit
 
-            sys.stdout.write(yaml.safe_dump(payload, sort_keys=False, allow_unicode=True, width=100))
+            sys.stdout.write(emit(dict(payload)))
         else:
             self.lines([json.dumps(payload, indent=2, ensure_ascii=False)])
 
-    def stream_value(self, payload: object) -> None:
+    def stream_value(self, payload: Mapping[str, Any]) -> None:
         """Print one of many values on a line of its own (NDJSON), or as a YAML document."""
         if self.mode == "yaml":
             sys.stdout.write("---\n")

@@ -38,8 +38,10 @@ def up(session: Session, /, foreground: bool, **options: str | int | None) -> No
     """Start a Ray head and the API, or attach to a Ray cluster; does nothing if they run already."""
     from rlark.sdk.local import boot, boot_command, boot_environment
 
+    settings = session.settings
+    home = settings.home
     given = [part for name in FLAGS for part in _argument(name, options.get(name))]
-    home = session.settings.home
+    given += settings.start_options if options.get("port") is None else []
     if foreground:
         session.out.say(f"the platform runs here until Ctrl-C; state in {home.root}")
         command = boot_command(home, "up", [*given, "--foreground"])

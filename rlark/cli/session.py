@@ -18,6 +18,7 @@ class Session:
 
     Attributes:
         flags: the options that name a setting, as given.
+        form: `-o`, which a command may widen by forms of its own; empty when not given.
         quiet: names only, no talk.
         verbose: say more.
     """
@@ -25,6 +26,7 @@ class Session:
     def __init__(self) -> None:
         """Start with nothing given."""
         self.flags: dict[str, str] = {}
+        self.form = ""
         self.quiet = False
         self.verbose = False
 
@@ -36,6 +38,8 @@ class Session:
             self.verbose = True
         elif option == "no_color":
             self.flags["color"] = "never"
+        elif option == "output":
+            self.form = str(value)
         else:
             self.flags[option] = str(value)
 
@@ -54,7 +58,7 @@ class Session:
         from rlark.cli.output import Output
 
         settings = self.settings
-        return Output(settings.output, quiet=self.quiet, verbose=self.verbose, color=settings.color)
+        return Output(self.form or settings.output, quiet=self.quiet, verbose=self.verbose, color=settings.color)
 
     @cached_property
     def client(self) -> Client:

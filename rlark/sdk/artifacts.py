@@ -14,6 +14,8 @@ from rlark.sdk.transport import JOBS, JsonObject, Transport
 if TYPE_CHECKING:
     from rlark.evidence.manifest import ManifestReport
 
+SUMS = "SHA256SUMS"
+
 
 class Artifacts:
     """The products of one Job, on the platform."""
@@ -36,6 +38,7 @@ class Artifacts:
         """Copy files into a folder, each re-hashed after it arrived.
 
         A file that is there with the same hash is left alone; one with another content is replaced.
+        Of a whole set SHA256SUMS comes too, so that the folder can be verified without the platform.
 
         Args:
             target: the folder; made where it is missing.
@@ -56,7 +59,20 @@ class Artifacts:
             )
         root = Path(target)
         chosen = [item for path, item in files.items() if not paths or path in paths]
-        return [self._pull_one(root, item) for item in chosen]
+        places = [self._pull_one(root, item) for item in chosen]
+        if files and not paths:
+            places.append(self._pull_sums(root))
+        return places
+
+    def _pull_sums(self, root: Path) -> Path:
+        place = root / SUMS
+        partial = place.with_name(f".{SUMS}.part")
+        try:
+            self._transport.download(f"{JOBS}/{self._job}/artifacts/{SUMS}", partial)
+            partial.replace(place)
+        finally:
+            partial.unlink(missing_ok=True)
+        return place
 
     def _pull_one(self, root: Path, item: JsonObject) -> Path:
         place = inside(root, str(item["path"]))
@@ -78,9 +94,15 @@ class Artifacts:
         return place
 
     def verify(self) -> ManifestReport:
-        """Pull everything into a folder that is thrown away, and hold it against its SHA256SUMS."""
+        """Hold every product against the Job's SHA256SUMS: on the platform, then here, on a copy of all of it."""
         import tempfile
 
+        from rlark.evidence.manifest import ManifestReport
+
+        listing = self.listing()
+        if not listing["verified"]:
+            paths = [item["path"] for item in listing["files"]]
+            return ManifestReport(verified=False, code=listing["code"], detail=listing["detail"], files=paths)
         with tempfile.TemporaryDirectory(prefix="rlark-verify-") as folder:
             self.pull(folder)
             return verify_folder(folder)
@@ -96,8 +118,9 @@ def inside(root: Path, path: str) -> Path:
     Raises:
         UsageError: the name would leave the folder.
     """
-    place = (root / path).resolve()
-    if not place.is_relative_to(root.resolve()) or place == root.resolve():
+    place = root / path
+    real, real_root = place.resolve(), root.resolve()
+    if not real.is_relative_to(real_root) or real == real_root:
         raise UsageError(f"the platform lists an artifact {path!r}, which would lie outside of {root}")
     return place
 
@@ -114,12 +137,12 @@ def verify_folder(folder: str | Path) -> ManifestReport:
     Raises:
         NotFound: there is no such folder, or no SHA256SUMS in it.
     """
-    from rlark.evidence.manifest import NAME, verify_manifest
+    from rlark.evidence.manifest import verify_manifest
 
     root = Path(folder)
-    if not (root / NAME).is_file():
+    if not (root / SUMS).is_file():
         raise NotFound(
-            f"{root} holds no {NAME}" if root.is_dir() else f"there is no folder {root}",
+            f"{root} holds no {SUMS}" if root.is_dir() else f"there is no folder {root}",
             hint="pull a Job's artifacts first: rlark artifacts JOB pull",
         )
     return verify_manifest(root)

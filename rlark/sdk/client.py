@@ -65,7 +65,7 @@ class Client:
         from rlark.sdk.local import boot, running
 
         if not running(self.settings.home):
-            boot(self.settings.home, "up", talk=talk)
+            boot(self.settings.home, "up", self.settings.start_options, talk)
             for stale in ("settings", "transport"):  # the address and the token may be new
                 self.__dict__.pop(stale, None)
 

@@ -221,8 +221,12 @@ class Job:
 
     def metrics(self) -> dict[str, list[Any]]:
         """The training curves: `{"iteration": [...], "meanReward": [...], ...}`; None where nothing was measured."""
-        curves: dict[str, list[Any]] = self._transport.get(f"{self._path}/metrics")["metrics"]
+        curves: dict[str, list[Any]] = self.curves()["metrics"]
         return curves
+
+    def curves(self) -> JsonObject:
+        """The training curves with their length: `{"metrics": {...}, "count": n}`."""
+        return self._transport.get(f"{self._path}/metrics")
 
     def metrics_frame(self) -> Any:
         """The training curves as a pandas DataFrame, one row an iteration.
@@ -263,9 +267,13 @@ class Job:
         self._record = self._transport.request("POST", f"{self._path}/restart").json()
         return self
 
-    def delete(self) -> None:
-        """Remove it and its folder, stopping it first; its hostPaths are left alone."""
-        self._transport.request("DELETE", self._path)
+    def delete(self) -> bool:
+        """Remove it and its folder, stopping it first; its hostPaths are left alone.
+
+        Returns:
+            True when it is gone, False while its last processes still end.
+        """
+        return self._transport.request("DELETE", self._path).status != 202
 
     @property
     def _path(self) -> str:

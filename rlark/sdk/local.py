@@ -63,15 +63,6 @@ def running(home: Home, timeout: float = 0.5) -> dict[str, object]:
         return {}
 
 
-def ensure_platform(home: Home, options: Sequence[str] = (), talk: Talk | None = None) -> dict[str, object]:
-    """Start the platform unless it runs; its record either way.
-
-    Raises:
-        RlarkError: it does not come up; the class is the one the platform names.
-    """
-    return running(home) or boot(home, "up", options, talk)
-
-
 def boot(home: Home, verb: str, options: Sequence[str] = (), talk: Talk | None = None) -> dict[str, Any]:
     """Run `python -m rlark.boot VERB` and read its answer.
 

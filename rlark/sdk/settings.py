@@ -17,9 +17,10 @@ from urllib.parse import urlsplit
 from rlark.errors import UsageError
 from rlark.folder import Home, read_json
 
-DEFAULT_ADDRESS = "http://127.0.0.1:19091"
+DEFAULT_PORT = "19091"
+DEFAULT_ADDRESS = f"http://127.0.0.1:{DEFAULT_PORT}"
 OUTPUTS = ("table", "wide", "json", "yaml", "name")
-KEYS = ("address", "token", "home", "output", "color")
+KEYS = ("address", "token", "home", "output", "color", "port")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -67,6 +68,12 @@ class Settings:
         return self.values["output"].value
 
     @property
+    def start_options(self) -> list[str]:
+        """What a platform that is started without further words is told: its port, where one is set."""
+        port = self.values["port"]
+        return [] if port.origin == "default" else ["--port", port.value]
+
+    @property
     def color(self) -> bool:
         """False where colours were declined."""
         return self.values["color"].value != "never"
@@ -105,10 +112,11 @@ def find_settings(
         found.update(layer)
     found.setdefault("output", Setting("table", "default"))
     found.setdefault("color", Setting("auto", "default"))
-    found["home"] = _home(found.get("home"))
-    found["address"] = _address(found.get("address"), Home(Path(found["home"].value)))
-    found["token"] = _token(found.get("token"), found["address"].value, Home(Path(found["home"].value)))
+    found.setdefault("port", Setting(DEFAULT_PORT, "default"))
     _check(found)
+    found["home"] = _home(found.get("home"))
+    found["address"] = _address(found.get("address"), Home(Path(found["home"].value)), found["port"].value)
+    found["token"] = _token(found.get("token"), found["address"].value, Home(Path(found["home"].value)))
     return Settings({key: found[key] for key in KEYS})
 
 
@@ -141,9 +149,9 @@ def _file_layer(path: Path) -> dict[str, Setting]:
             near = difflib.get_close_matches(key, KEYS, 1)
             known = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(KEYS)}"
             raise UsageError(f"{path}: there is no setting {key!r}", hint=known)
-        if not isinstance(value, str):
+        if not isinstance(value, str) and not (key == "port" and type(value) is int):
             raise UsageError(f"{path}: {key} is {value!r} and must be text", hint=f'write {key} = "..."')
-    layer = {key: Setting(value, str(path)) for key, value in values.items()}
+    layer = {key: Setting(str(value), str(path)) for key, value in values.items()}
     if "home" in layer:  # a relative folder in a file starts at that file
         layer["home"] = Setting(str(path.parent / Path(layer["home"].value).expanduser()), str(path))
     return layer
@@ -155,14 +163,14 @@ def _home(given: Setting | None) -> Setting:
     return Setting(str(Home.find().root), "default")
 
 
-def _address(given: Setting | None, home: Home) -> Setting:
+def _address(given: Setting | None, home: Home, port: str) -> Setting:
     if given is not None:
         return Setting(parse_address(given.value), given.origin)
     running = platform_record(home)
     address = running.get("address")
     if isinstance(address, str) and address:
         return Setting(parse_address(address), str(home.platform))
-    return Setting(DEFAULT_ADDRESS, "default")
+    return Setting(f"http://127.0.0.1:{port}", "default")
 
 
 def platform_record(home: Home) -> dict[str, object]:
@@ -207,8 +215,10 @@ def _token(given: Setting | None, address: str, home: Home) -> Setting:
 
 
 def _check(found: Mapping[str, Setting]) -> None:
-    output, color = found["output"], found["color"]
+    output, color, port = found["output"], found["color"], found["port"]
     if output.value not in OUTPUTS:
         raise UsageError(f"{output.origin}: no output is called {output.value!r}", hint=f"one of {', '.join(OUTPUTS)}")
     if color.value not in ("auto", "never"):
         raise UsageError(f"{color.origin}: color is {json.dumps(color.value)}", hint="auto or never")
+    if not port.value.isdigit() or not 0 < int(port.value) < 65536:
+        raise UsageError(f"{port.origin}: port is {json.dumps(port.value)}", hint="a number from 1 to 65535")

@@ -101,7 +101,7 @@ def test_global_options_stand_before_and_after(rlark: Any) -> None:
 
 
 def test_quiet_prints_names_only(rlark: Any) -> None:
-    assert rlark("config", "-q").out.split() == ["address", "token", "home", "output", "color"]
+    assert rlark("config", "-q").out.split() == ["address", "token", "home", "output", "color", "port"]
     assert rlark("-q", "config").out == rlark("config", "-o", "name").out
     assert rlark("-q", "version", "-o", "json").out.startswith("{")
 

@@ -20,7 +20,8 @@ def digest(data: bytes) -> str:
 def offer(api: Any, files: dict[str, bytes], *, listed: dict[str, bytes] | None = None) -> Artifacts:
     items = [{"path": p, "sha256": digest(d), "sizeBytes": len(d)} for p, d in (listed or files).items()]
     api.says(f"GET {JOBS}/demo/artifacts", {"files": items, "verified": True})
-    for path, data in files.items():
+    manifest = {"SHA256SUMS": sums(listed or files)}
+    for path, data in (manifest | files).items():
         api.says(f"GET {JOBS}/demo/artifacts/{path}", data, kind="application/octet-stream")
     return Artifacts(Transport(api.address), "demo")
 
@@ -32,14 +33,13 @@ def sums(files: dict[str, bytes]) -> bytes:
 def test_pull_copies_compares_and_does_not_pull_twice(api: Any, tmp_path: Path) -> None:
     artifacts = offer(api, FILES)
     places = artifacts.pull(tmp_path / "out")
-    assert [place.read_bytes() for place in places] == [b"weights", b"{}"]
+    assert [place.read_bytes() for place in places] == [b"weights", b"{}", sums(FILES)]
     before = len(api.asked)
     artifacts.pull(tmp_path / "out")
-    assert [asked["route"] for asked in api.asked[before:]] == [f"GET {JOBS}/demo/artifacts"]
-    assert sorted(path.name for path in (tmp_path / "out").rglob("*") if path.is_file()) == [
-        "policy.onnx",
-        "report.json",
-    ]
+    again = [asked["route"] for asked in api.asked[before:]]
+    assert again == [f"GET {JOBS}/demo/artifacts", f"GET {JOBS}/demo/artifacts/SHA256SUMS"]
+    found = sorted(path.name for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert found == ["SHA256SUMS", "policy.onnx", "report.json"]
 
 
 def test_pull_takes_some_files_only(api: Any, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_no_file_leaves_the_folder(tmp_path: Path, path: str) -> None:
 
 
 def test_verify_pulls_and_proves(api: Any) -> None:
-    assert offer(api, FILES | {"SHA256SUMS": sums(FILES)}).verify().verified is True
+    assert offer(api, FILES).verify().verified is True
 
 
 def test_verify_finds_what_the_platform_does_not_say(api: Any) -> None:
@@ -86,3 +86,11 @@ def test_a_pulled_folder_is_verified_offline(tmp_path: Path) -> None:
     assert verify_folder(tmp_path).verified is False
     with pytest.raises(NotFound, match="there is no folder"):
         verify_folder(tmp_path / "no")
+
+
+def test_what_the_platform_itself_finds_changed_is_not_pulled(api: Any) -> None:
+    broken = {"files": [], "verified": False, "code": "artifact_manifest_mismatch", "detail": "policy.onnx was changed"}
+    api.says(f"GET {JOBS}/demo/artifacts", broken)
+    report = Artifacts(Transport(api.address), "demo").verify()
+    assert (report.verified, report.detail) == (False, "policy.onnx was changed")
+    assert len(api.asked) == 1

@@ -96,6 +96,8 @@ def test_a_relative_home_in_a_file_starts_at_the_file(home: Home) -> None:
         ('output = "xml"', "no output is called 'xml'"),
         ('color = "red"', 'color is "red"'),
         ('address = "ftp://x"', "is no address"),
+        ('port = "x"', 'port is "x"'),
+        ("port = 70000", 'port is "70000"'),
     ],
 )
 def test_a_bad_settings_file_is_named(home: Home, text: str, told: str) -> None:
@@ -121,3 +123,13 @@ def test_addresses(text: str, address: str) -> None:
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(UsageError, match="is no address"):
         parse_address(text)
+
+
+def test_the_port_of_a_platform_that_is_yet_to_start(home: Home) -> None:
+    assert settings(home).start_options == []
+    found = settings(home, RLARK_PORT="20001")
+    assert (found.address, found.local, found.start_options) == ("http://127.0.0.1:20001", True, ["--port", "20001"])
+    write_settings(home.root.parent / "rlark.toml", "port = 20002")
+    assert settings(home).start_options == ["--port", "20002"]
+    write_json(home.platform, {"address": "http://127.0.0.1:5"})
+    assert settings(home).address == "http://127.0.0.1:5"

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlark.cli.look import changes, outcome_code
+from rlark.spec.yaml import parse
+
+
+def submit(rlark: Any, platform: Any, name: str = "demo", *options: str, **job: Any) -> None:
+    result = rlark("submit", "-d", platform.write_job(name, **job), *options)
+    assert result.code == 0, result.err
+
+
+def end(platform: Any, name: str = "demo", exit_code: int = 0, **outcome: Any) -> None:
+    platform.clock.advance(65)
+    platform.worker(name).finish(exit_code, **outcome)
+    platform.tick()
+
+
+def test_jobs_in_every_form(rlark: Any, platform: Any) -> None:
+    empty = rlark("jobs")
+    assert (empty.code, empty.out.count("\n")) == (0, 1)
+    assert "rlark submit" in empty.err
+    submit(rlark, platform, "a", "-l", "team=nav")
+    submit(rlark, platform, "b")
+    end(platform, "b", 3)
+    table = rlark("jobs").rows
+    assert table[0] == ["NAME", "PHASE", "VERIFIED", "GATE", "PROGRESS", "TOOK", "AGE", "REASON"]
+    assert [row[:5] for row in table[1:]] == [["b", "Failed", "-", "-", "-"], ["a", "Running", "-", "-", "-"]]
+    assert table[1][5] == "1m 05s"
+    wide = rlark("jobs", "-o", "wide").rows
+    assert wide[0][-5:] == ["ATTEMPT", "EXIT", "NODE", "GPUS", "LABELS"]
+    assert wide[2][-1] == "team=nav"
+    assert rlark("jobs", "-q").out == "b\na\n"
+    assert [job["metadata"]["name"] for job in rlark("jobs", "-o", "json").json["items"]] == ["b", "a"]
+    assert len(rlark("jobs", "-o", "yaml").yaml["items"]) == 2
+
+
+def test_jobs_by_label_and_phase(rlark: Any, platform: Any) -> None:
+    submit(rlark, platform, "a", "-l", "team=nav")
+    submit(rlark, platform, "b")
+    assert rlark("jobs", "-q", "-l", "team=nav").out == "a\n"
+    assert rlark("jobs", "-q", "-l", "team=arm").out == ""
+    assert rlark("jobs", "-q", "--phase", "running").out == "b\na\n"
+    assert rlark("jobs", "-q", "--phase", "Failed").out == ""
+    assert rlark("jobs", "-l", "team").code == 2
+
+
+def test_changes_tells_each_job_once_and_again_when_it_changed() -> None:
+    looks = [[job("a", 1)], [job("a", 1), job("b", 1)], [job("a", 2), job("b", 1)]]
+    seen = islice(changes(lambda: looks.pop(0), pause=lambda _: None), 3)
+    assert [(item["metadata"]["name"], item["status"]["attempt"]) for item in seen] == [("a", 1), ("b", 1), ("a", 2)]
+
+
+def job(name: str, attempt: int) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "status": {"attempt": attempt}}
+
+
+def test_watching_as_json_is_one_object_a_line(rlark: Any, platform: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    submit(rlark, platform)
+
+    def enough(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rlark.cli.look.changes", lambda look: changes(look, pause=enough))
+    result = rlark("jobs", "-w", "-o", "json")
+    assert result.code == 130
+    assert result.out.count("\n") == 1
+    assert result.json["metadata"]["name"] == "demo"
+
+
+def test_get_shows_where_a_job_stands(rlark: Any, platform: Any) -> None:
+    submit(rlark, platform, gpu=1)
+    platform.worker().report("Placed", data={"ranks": [RANK]})
+    platform.tick()
+    rows = dict(rlark("get", "demo").rows)
+    assert (rows["job"], rows["phase"], rows["gpus"], rows["attempt"]) == ("demo", "Running", "0 (faked)", "1")
+    assert rows["rank env:1"] == "pid 77, VISIBLE_DEVICES=0 (faked)"
+    assert "Leased" in dict(row[:2] for row in rlark("get", "demo", "-o", "wide").rows)
+    assert rlark("get", "demo", "-q").out == "demo\n"
+    assert rlark("get", "demo", "-o", "json").json["status"]["phase"] == "Running"
+
+
+RANK = {"component": "env", "rank": 1, "pid": 77, "gpus": [0], "visibleDevices": "0", "faked": True, "log": "env-1.log"}
+
+
+def test_what_get_prints_as_yaml_is_the_same_job(rlark: Any, platform: Any) -> None:
+    submit(rlark, platform, run="echo 1e5\n  on: 010\n", priority=2)
+    text = rlark("get", "demo", "-o", "yaml").out
+    again = Path("again.yaml")
+    again.write_text(text, encoding="utf-8")
+    result = rlark("submit", "-d", again)
+    assert result.code == 0, result.err
+    assert "already there" in result.err
+    assert parse(text).data["spec"]["tasks"][0]["runScript"] == "echo 1e5\n  on: 010\n"
+
+
+@pytest.mark.parametrize(
+    "command", ["get", "logs", "events", "metrics", "artifacts", "stop", "start", "restart", "wait"]
+)
+def test_an_unknown_job(rlark: Any, platform: Any, command: str) -> None:
+    result = rlark(command, "nobody")
+    assert result.code == 102
+    assert "nobody" in result.err
+    assert result.out == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["jobs"],
+        ["get", "demo"],
+        ["logs", "demo"],
+        ["queue"],
+        ["nodes"],
+        ["engines"],
+        ["nodes", "cordon", "x"],
+        ["stop", "demo"],
+        ["artifacts", "demo"],
+    ],
+)
+def test_without_a_platform_every_command_says_how_to_start_one(rlark: Any, arguments: list[str]) -> None:
+    result = rlark(*arguments)
+    assert result.code == 5
+    assert "rlark up" in result.err
+
+
+def test_an_address_given_by_hand_is_named_where_it_came_from(rlark: Any) -> None:
+    result = rlark("jobs", "--address", "http://127.0.0.1:9")
+    assert result.code == 5
+    assert "it comes from --address" in result.err
+
+
+def test_the_wrong_token(rlark: Any, platform: Any) -> None:
+    result = rlark("jobs", "--token", "wrong")
+    assert result.code == 6
+    assert "the one from --token" in result.err
+    assert rlark("jobs", "--token", "secret").code == 0
+    assert rlark("token", "rotate").code == 0
+    assert rlark("jobs").code == 0
+    assert rlark("jobs", "--token", "secret").code == 6
+
+
+def test_wait_ends_with_the_worst_outcome(rlark: Any, platform: Any) -> None:
+    for name in ("good", "bad", "stopped"):
+        submit(rlark, platform, name)
+    end(platform, "good")
+    end(platform, "bad", 3)
+    assert rlark("wait", "good", "bad", "--timeout", 0).code == 100
+    rlark("stop", "stopped")
+    platform.tick()
+    good = rlark("wait", "good", "stopped")
+    assert good.code == 103
+    assert [row[:2] for row in good.rows[1:]] == [["good", "Succeeded"], ["stopped", "Stopped"]]
+    assert rlark("wait", "good", "-q").out == "good\n"
+
+
+def test_wait_gives_up(rlark: Any, platform: Any) -> None:
+    submit(rlark, platform)
+    result = rlark("wait", "demo", "--timeout", 0)
+    assert result.code == 101
+    assert "had not ended after 0 s" in result.err
+    assert result.rows[1][:2] == ["demo", "Running"]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "of_the_run"),
+    [
+        ({"phase": "Succeeded", "exitCode": 0}, 0, 0),
+        ({"phase": "Failed", "exitCode": 3}, 100, 3),
+        ({"phase": "Failed", "exitCode": -9}, 100, 137),
+        ({"phase": "Failed", "exitCode": None}, 100, 100),
+        ({"phase": "Failed", "exitCode": 0}, 100, 100),
+        ({"phase": "Stopped", "exitCode": 143}, 103, 143),
+        ({"phase": "Running"}, 101, 101),
+    ],
+)
+def test_outcomes_as_exit_codes(status: dict[str, Any], code: int, of_the_run: int) -> None:
+    assert outcome_code({"status": status}) == code
+    assert outcome_code({"status": status}, of_the_run=True) == of_the_run
+
+
+def test_events(rlark: Any, platform: Any) -> None:
+    submit(rlark, platform)
+    rows = rlark("events", "demo").rows
+    assert rows[0] == ["TIME", "ATTEMPT", "TYPE", "REASON", "MESSAGE"]
+    assert [row[3] for row in rows[1:3]] == ["Accepted", "Leased"]
+    items = rlark("events", "demo", "-o", "json").json["items"]
+    assert [item["seq"] for item in items] == sorted(item["seq"] for item in items)
+
+
+def test_metrics(rlark: Any, platform: Any) -> None:
+    submit(rlark, platform)
+    assert "has measured nothing yet" in rlark("metrics", "demo").err
+    worker = platform.worker()
+    worker.iterate(1, 2, meanReward=0.5, recentSuccess=None)
+    worker.iterate(2, 2, meanReward=1.25, recentSuccess=0.125)
+    rows = rlark("metrics", "demo").rows
+    assert rows[0][:2] == ["iteration", "iterations"]
+    named = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+    assert [(row["meanReward"], row["recentSuccess"]) for row in named] == [("0.5", "-"), ("1.25", "0.125")]
+    whole = rlark("metrics", "demo", "-o", "json").json
+    assert (whole["count"], whole["metrics"]["meanReward"]) == (2, [0.5, 1.25])
+
+
+def test_the_queue_says_who_waits_for_what(rlark: Any, platform: Any) -> None:
+    assert "nothing waits" in rlark("queue").err
+    submit(rlark, platform, "first", gpu=2)
+    submit(rlark, platform, "second", gpu=1)
+    rows = rlark("queue").rows
+    assert rows[0] == ["POSITION", "JOB", "PRIORITY", "REASON"]
+    assert rows[1][:3] == ["1", "second", "0"]
+    assert "first" in rows[1][3]
+    assert "first" in rlark("jobs", "--phase", "pending").rows[1][7]
+    assert rlark("queue", "-q").out == "second\n"
