@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rlark.boot import attach, state
@@ -13,8 +15,9 @@ from rlark.errors import ClusterError
 from rlark.folder import Home, read_json
 from rlark.host import process
 from rlark.host.clock import Clock, SystemClock
-from rlark.host.head import HeadFiles, recorded_processes
+from rlark.host.head import HeadConfig, HeadFiles, recorded_processes
 from rlark.host.process import ProcessId
+from rlark.host.ray_start import TEMP_PREFIX
 
 JOBS = "/api/v1/rlinf.io/v1alpha1/jobs"
 JOB_MARGIN_S = 30.0
@@ -44,6 +47,8 @@ def down(home: Home, *, force: bool = False) -> dict[str, object]:
         if found.get("attached"):
             _detach(home, found)
         survivors = end_head(home, clock)
+        if was_there and not survivors:
+            _forget_sessions(home)
     if survivors:
         named = "; ".join(process.describe(one) for one in survivors)
         raise ClusterError(f"These processes could not be ended: {named}.", hint="they may hang in the kernel: see ps")
@@ -114,6 +119,16 @@ def end_head(home: Home, clock: Clock) -> Sequence[ProcessId]:
     survivors += process.end(_job_processes(home), LEFT_GRACE_S, clock)
     home.platform.unlink(missing_ok=True)
     return survivors
+
+
+def _forget_sessions(home: Home) -> None:
+    """Remove Ray's own files: after an orderly end they are of no use, and outside `home` a surprise."""
+    try:
+        around = Path(HeadConfig.read(HeadFiles(home.head).config).temp_dir).parent
+    except (OSError, ValueError, TypeError):
+        return
+    if around == home.root / "ray" or around.name.startswith(TEMP_PREFIX):
+        shutil.rmtree(around, ignore_errors=True)
 
 
 def _recorded(home: Home) -> list[ProcessId]:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from rlark.errors import ConflictError
 from rlark.folder import Home, read_json
 from rlark.host import ports, process
-from rlark.host.head import HeadFiles, read_state
+from rlark.host.head import HeadFiles, read_state, whole
 from rlark.host.process import ProcessId
 
 PROBE_S = 2.0
@@ -76,9 +76,14 @@ def answers(address: str) -> bool:
 
 
 def running(home: Home) -> dict[str, object] | None:
-    """The record of a platform that answers; None when there is none."""
+    """The record of a platform that answers and whose head is whole; None when there is none.
+
+    A head that has lost its raylet answers for a second more, until its supervisor has ended it.
+    """
     found = record(home)
-    return found if found and answers(str(found.get("address") or "")) else None
+    if not found or not (found.get("attached") or whole(HeadFiles(home.head))):
+        return None
+    return found if answers(str(found.get("address") or "")) else None
 
 
 def secret_file(path: Path, text: str | None = None) -> str:

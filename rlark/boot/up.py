@@ -16,12 +16,13 @@ import rlark
 from rlark.boot import attach, state
 from rlark.boot.down import end_head, stay_until_ended
 from rlark.boot.options import Options
-from rlark.errors import ClusterError, ConflictError
+from rlark.errors import ClusterError
 from rlark.folder import Home, write_json
 from rlark.host import device, ports, process
 from rlark.host.clock import Clock, SystemClock, stamp
-from rlark.host.head import HeadConfig, HeadFiles, short_temp_dir
+from rlark.host.head import HeadConfig, HeadFiles
 from rlark.host.process import ProcessId
+from rlark.host.ray_start import short_temp_dir
 from rlark.plan.node import NODE_NAME, HeadAddress
 
 HEAD_S = 120.0
@@ -63,8 +64,8 @@ def up(home: Home, options: Options, *, stay: Callable[[Record], None] | None = 
         `platform.json`; empty after a stay.
 
     Raises:
-        ConflictError: a port is held, or another `up` is at work.
-        ClusterError: the head or the API does not come up; with Ray's reason.
+        ConflictError: another `up` is at work, or another platform is on the cluster.
+        ClusterError: a port is held, or the head or the API does not come up; with Ray's reason.
     """
     with state.lock(home):
         found = state.running(home)
@@ -145,11 +146,11 @@ def _check_port(port: int, host: str, option: str) -> None:
     """Refuse a port that somebody holds, and name them.
 
     Raises:
-        ConflictError: somebody listens there.
+        ClusterError: somebody listens there.
     """
     if not ports.free(port, host):
         holder = ports.holder(port) or "somebody who does not show"
-        raise ConflictError(
+        raise ClusterError(
             f"Port {port} is held by {holder}.", hint=f"end that process, or choose another port: rlark up {option} N"
         )
 

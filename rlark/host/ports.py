@@ -135,6 +135,21 @@ def free(port: int, host: str = "0.0.0.0") -> bool:  # noqa: S104 - probed on ev
     return True
 
 
+def free_ports(count: int) -> list[int]:
+    """Ports of the ephemeral range that are free now, for a server that is told its port.
+
+    They lie apart from the blocks of `claim_block`, so no head takes them before that server does.
+    """
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
 def listening(host: str, port: int, timeout_s: float = 1.0) -> bool:
     """Whether somebody accepts connections there; never waits longer than the timeout."""
     try:

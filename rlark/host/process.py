@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from rlark.host.clock import Clock
+from rlark.host.clock import Clock, SystemClock
 
 PROC = Path("/proc")
 POLL_S = 0.05
 KILL_WAIT_S = 5.0
 _PR_SET_CHILD_SUBREAPER = 36
 _COMMAND_LENGTH = 160
+_CLOCK = SystemClock()
 
 
 @dataclass(frozen=True, order=True)
@@ -213,7 +214,7 @@ def reap(keep: Iterable[int] = ()) -> None:
                 continue
 
 
-def end_tree(root: ProcessId | None, grace_s: float, clock: Clock) -> list[ProcessId]:
+def end_tree(root: ProcessId | None, grace_s: float, clock: Clock = _CLOCK) -> list[ProcessId]:
     """End a process with all its descendants: SIGTERM, the grace period, SIGKILL.
 
     Args:
@@ -228,7 +229,7 @@ def end_tree(root: ProcessId | None, grace_s: float, clock: Clock) -> list[Proce
     return _end(_Tree([], top=os.getpid()) if root is None else _Tree([root]), grace_s, clock)
 
 
-def end(processes: Iterable[ProcessId], grace_s: float, clock: Clock) -> list[ProcessId]:
+def end(processes: Iterable[ProcessId], grace_s: float, clock: Clock = _CLOCK) -> list[ProcessId]:
     """End processes with all their descendants, as `end_tree` does.
 
     What they start meanwhile is found too, even when its parent has died before it.

@@ -16,6 +16,7 @@ from rlark.folder import Home, read_json
 from rlark.host import head as heads
 from rlark.host import process
 from rlark.host.clock import SystemClock
+from rlark.host.ray_start import short_temp_dir
 from rlark.plan.node import HeadAddress
 
 CLOCK = SystemClock()
@@ -58,7 +59,7 @@ time.sleep(300)
 @pytest.fixture(scope="session")
 def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A short folder for everything of this session, removed at its end."""
-    with tempfile.TemporaryDirectory(prefix="rlark-test-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="rlk-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
@@ -72,7 +73,7 @@ def head(state: Path) -> Iterator[HeadAddress]:
     files = heads.HeadFiles(home.head)
     heads.HeadConfig(
         folder=str(home.head),
-        temp_dir=str(heads.short_temp_dir(home.root)),
+        temp_dir=str(short_temp_dir(home.root)),
         token_path=str(home.ray_token),
         num_cpus=2,
         num_gpus=8,

@@ -18,15 +18,14 @@ import pytest
 
 from rlark.folder import Home, read_json
 from rlark.host import head as heads
-from rlark.host import process
+from rlark.host import ports, process
+from rlark.host.ray_start import short_temp_dir
 
 pytestmark = pytest.mark.integration
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return ports.free_ports(1)[0]
 
 
 def command(verb, home, *options):
@@ -144,7 +143,7 @@ def test_up_again_finds_it_running(platform):
 def test_a_port_that_is_held_is_refused_and_its_holder_named(platform, state):
     port = read_json(platform.platform)["address"].rsplit(":", 1)[1]
     code, answer, _ = boot("up", new_home(state, "q"), "--port", port)
-    assert (code, answer["code"], answer["exitCode"]) == (7, "conflict", 7)
+    assert (code, answer["code"], answer["exitCode"]) == (5, "unavailable", 5)
     assert answer["message"].startswith(f"Port {port} is held by process ")
     assert "ProxyActor" in answer["message"]
 
@@ -155,7 +154,7 @@ def test_a_dashboard_port_that_is_held_is_refused_too(state):
         squatter.listen()
         port = squatter.getsockname()[1]
         code, answer, _ = boot("up", new_home(state, "q"), "--port", free_port(), "--dashboard-port", port)
-    assert code == 7
+    assert code == 5
     assert f"Port {port} is held by process {os.getpid()}" in answer["message"]
 
 
@@ -289,7 +288,7 @@ def test_a_head_that_cannot_start_gives_rays_own_reason(state):
         squatter.listen()
         heads.HeadConfig(
             folder=str(home.head),
-            temp_dir=str(heads.short_temp_dir(home.root)),
+            temp_dir=str(short_temp_dir(home.root)),
             token_path=str(home.ray_token),
             dashboard_port=squatter.getsockname()[1],
         ).write(files.config)
