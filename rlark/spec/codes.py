@@ -14,7 +14,7 @@ CODES: dict[str, str] = {
     "RL008": "only YAML's own tags are used, and they fit their values",
     "RL009": "keys are words, and `<<` merges mappings",
     "RL010": "a file has at most 1 Mi characters",
-    "RL011": "a text holds no NUL character",
+    "RL011": "a text holds whole characters, and no NUL",
     # 020-099: the shape of the Job
     "RL020": "apiVersion is rlinf.io/v1alpha1",
     "RL021": "replicas is 1 on a single node",

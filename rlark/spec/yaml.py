@@ -17,8 +17,11 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.resolver import BaseResolver
 
 from rlark.spec.finding import Finding
-from rlark.spec.path import child, steps
+from rlark.spec.path import child
+from rlark.spec.positions import Positions, place
 from rlark.spec.scalar import Unquoted, yaml11_surprise
+
+__all__ = ["LARGEST_TEXT", "Document", "Positions", "parse", "plain"]
 
 LARGEST_TEXT = 2**20
 """Characters; a Job is a page, not a data set."""
@@ -70,71 +73,6 @@ class _PlainLoader(yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser,
         _Resolver.__init__(self)
 
 
-class Positions:
-    """Where things stand in a text; lines and columns count from 1."""
-
-    def __init__(self, root: Node | None = None) -> None:
-        """Keep the parsed text; None where positions are unknown."""
-        self._root = root
-
-    def of(self, path: str) -> tuple[int, int]:
-        """Line and column of a place, or of its nearest parent that stands in the text; (0, 0) if unknown."""
-        if self._root is None:
-            return 0, 0
-        place, _ = self._walk(steps(path))
-        return place
-
-    def of_key(self, path: str) -> tuple[int, int]:
-        """Line and column of the key that leads to a place; as `of` where it is no key of the text."""
-        keys = steps(path)
-        node = self._root
-        for key in keys[:-1]:
-            entry = _entry(node, key)
-            node = entry[1] if entry else None
-        entry = _entry(node, keys[-1]) if keys else None
-        return _place(entry[0]) if entry and entry[0] is not None else self.of(path)
-
-    def show(self, path: str, *, key: bool = False) -> tuple[int, int]:
-        """Line and column of a place, or of the key that leads to it."""
-        return self.of_key(path) if key else self.of(path)
-
-    def has(self, path: str) -> bool:
-        """True when the place itself stands in the text."""
-        keys = steps(path)
-        return self._root is not None and self._walk(keys)[1] == len(keys)
-
-    def _walk(self, keys: list[str | int]) -> tuple[tuple[int, int], int]:
-        node, place, depth = self._root, _place(self._root) if self._root else (0, 0), 0
-        for key in keys:
-            entry = _entry(node, key)
-            if entry is None:
-                break
-            name, node = entry
-            place = _place(node) if name is None or _stands_alone(node) else _place(name)
-            depth += 1
-        return place, depth
-
-
-def _entry(node: Node | None, key: str | int) -> tuple[Node | None, Node] | None:
-    """The key's node (None in a list) and the value's node."""
-    if isinstance(node, SequenceNode) and isinstance(key, int) and key < len(node.value):
-        return None, node.value[key]
-    if isinstance(node, MappingNode):
-        return next(((k, v) for k, v in node.value if isinstance(k, ScalarNode) and k.value == str(key)), None)
-    return None
-
-
-def _stands_alone(node: Node) -> bool:
-    """True for a value on its key's line; a block below the key, or nothing, is shown at the key."""
-    if isinstance(node, ScalarNode):
-        return bool(node.value or node.style)
-    return bool(node.value) and bool(getattr(node, "flow_style", False))
-
-
-def _place(node: Node) -> tuple[int, int]:
-    return node.start_mark.line + 1, node.start_mark.column + 1
-
-
 @dataclass
 class Document:
     """A parsed text.
@@ -161,7 +99,7 @@ def parse(text: str) -> Document:
     except yaml.YAMLError as error:
         return _as_json(text) or Document(findings=[_syntax(error, text)])
     except UnicodeEncodeError as error:
-        line, column = _offset_place(text, error.start)
+        line, column = _offsetplace(text, error.start)
         return _nothing("RL001", "the text holds half of a character (a lone surrogate)", line=line, column=column)
     except RecursionError:
         return _nothing("RL007", "the text is nested too deeply to be read")
@@ -175,7 +113,7 @@ def _construct(root: Node) -> Document:
     try:
         data = reader.read(root, "", 0)
     except _TooMuch as reason:
-        return _nothing("RL007", str(reason), None, *_place(reason.node))
+        return _nothing("RL007", str(reason), None, *place(reason.node))
     if not isinstance(root, MappingNode):
         kind = "a list" if isinstance(root, SequenceNode) else f"the single value {root.value[:40]!r}"
         reader.say(
@@ -192,7 +130,7 @@ def _nothing(code: str, message: str, hint: str | None = None, line: int = 1, co
 def _syntax(error: yaml.YAMLError, text: str) -> Finding:
     """What the parser says, in our words where we know a better way to mend it."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    line, column = (mark.line + 1, mark.column + 1) if mark else _offset_place(text, getattr(error, "position", 0))
+    line, column = (mark.line + 1, mark.column + 1) if mark else _offsetplace(text, getattr(error, "position", 0))
     problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
     if "another document" in problem:
         return Finding(
@@ -220,7 +158,7 @@ def _syntax(error: yaml.YAMLError, text: str) -> Finding:
     )
 
 
-def _offset_place(text: str, offset: int) -> tuple[int, int]:
+def _offsetplace(text: str, offset: int) -> tuple[int, int]:
     before = text[:offset]
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
@@ -254,7 +192,7 @@ def _as_json(text: str) -> Document | None:
 
 
 def _double(name: str, path: str = "", first: Node | None = None, second: Node | None = None) -> Finding:
-    line, column = _place(second) if second else (0, 0)
+    line, column = place(second) if second else (0, 0)
     where = f"; it already stands on line {first.start_mark.line + 1}" if first else ""
     return Finding(
         code="RL004",
@@ -287,7 +225,7 @@ class _Reader:
         self._open: set[int] = set()
 
     def say(self, code: str, node: Node, path: str, message: str, hint: str | None = None) -> None:
-        line, column = _place(node)
+        line, column = place(node)
         self.findings.append(Finding(code=code, path=path, line=line, column=column, message=message, hint=hint))
 
     def read(self, node: Node, path: str, depth: int) -> Any:
@@ -339,7 +277,10 @@ class _Reader:
         return found
 
     def _scalar(self, node: ScalarNode, path: str) -> Any:
-        text: str = node.value
+        text = _whole(node.value)
+        if text is None:
+            self.say("RL011", node, path, "the text holds half of a character (a lone surrogate)", "remove it")
+            return ""
         if "\0" in text:
             self.say("RL011", node, path, "the text holds a NUL character, which no program can take", "remove it")
         if node.tag == _PLAIN:
@@ -357,6 +298,16 @@ class _Reader:
     def _unknown_tag(self, node: Node, path: str) -> None:
         tag = node.tag.replace(_TAG, "!!")
         self.say("RL008", node, path, f"the tag {tag} is not read here", hint="remove it")
+
+
+def _whole(text: str) -> str | None:
+    """Escaped surrogate pairs joined, as JSON writes them; None for half of one."""
+    if text.isascii():
+        return text
+    try:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        return None
 
 
 def plain(text: str) -> Any:

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlark.spec import load
+from rlark.spec.canonical import canonical_yaml, digest
+from rlark.spec.emit import emit
+from rlark.spec.job import Job
+from rlark.spec.yaml import parse
+
+LIKE_OTHER_TYPES = [
+    "y",
+    "n",
+    "yes",
+    "NO",
+    "on",
+    "Off",
+    "true",
+    "False",
+    "null",
+    "~",
+    "010",
+    "08",
+    "1:30",
+    "0x1f",
+    "0b1",
+    "1_0",
+    "0o7",
+    "1e5",
+    "1.5",
+    ".5",
+    "5.",
+    "+1",
+    "-1",
+    ".inf",
+    ".nan",
+    "2024-01-01",
+    "2024-01-01T00:00:00Z",
+    "4Gi",
+    "2h",
+    "0-3",
+    "0-3:0-1",
+    "<<",
+    "=",
+    "-",
+    "?",
+    ":",
+    "#",
+    "!",
+    "&",
+    "*",
+    "|",
+    ">",
+    "%",
+    "@",
+    "`",
+    "'",
+    '"',
+    "---",
+    "...",
+    "{}",
+    "[]",
+    "a:",
+    "b",
+    "#c",
+]
+LINES = st.text(
+    st.sampled_from(list(" \t\n#-:'\"|>%@`{}[]&*!,?ab0~\r\x85\u2028\ufeffä训\U0001f600\x07\\=<.")), max_size=12
+)
+TEXTS = LINES | st.text(max_size=8).filter(lambda text: "\0" not in text) | st.sampled_from(LIKE_OTHER_TYPES)
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4), max_leaves=12
+)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal in value, type and order."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return left == right or (isinstance(left, float) and math.isnan(left) and math.isnan(right))
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.dictionaries(TEXTS, VALUES, max_size=4))
+def test_every_reader_reads_back_what_was_written(value):
+    text = emit(value)
+    ours = parse(text)
+    assert ours.findings == []
+    assert same(ours.data, value)
+    assert same(yaml.safe_load(text), value)
+    assert emit(ours.data) == text
+
+
+JOBS = st.fixed_dictionaries(
+    {
+        "name": st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True),
+        "runScript": TEXTS,
+        "prepareScript": LINES,
+        "labels": st.dictionaries(TEXTS, TEXTS, max_size=3),
+        "env": st.lists(TEXTS, max_size=3),
+        "inline": st.dictionaries(TEXTS, VALUES, max_size=3),
+        "memory": st.sampled_from(["4Gi", 17, "2G"]),
+        "gpu": st.none() | st.integers(0, 8),
+        "priority": st.integers(-5, 5),
+    }
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(JOBS)
+def test_a_job_is_read_back_identical(parts):
+    job = Job.model_validate(
+        {
+            "apiVersion": "rlinf.io/v1alpha1",
+            "kind": "Job",
+            "metadata": {"name": parts["name"], "labels": parts["labels"]},
+            "spec": {
+                "priority": parts["priority"],
+                "tasks": [
+                    {
+                        "name": "worker",
+                        "head": True,
+                        "runScript": parts["runScript"] if parts["runScript"].strip() else "",
+                        "prepareScript": parts["prepareScript"] if parts["prepareScript"].strip() else "",
+                        "ray": {
+                            "resources": {"memory": parts["memory"], "gpu": parts["gpu"]},
+                            "env": [{"name": f"V{i}", "value": text} for i, text in enumerate(parts["env"])],
+                            "config": {"inline": parts["inline"]},
+                        },
+                    }
+                ],
+            },
+        }
+    )
+    text = canonical_yaml(job)
+    source = load(text)
+    assert source.findings == []
+    assert source.job is not None
+    assert same(source.job.model_dump(), job.model_dump())
+    assert canonical_yaml(source.job) == text
+
+
+def test_scripts_are_literal_blocks():
+    assert emit({"a": "cd x\n  y\n"}) == "a: |\n  cd x\n    y\n"
+    assert emit({"a": "one\ntwo"}) == "a: |-\n  one\n  two\n"
+    assert emit({"a": "one\n\n\n"}) == "a: |+\n  one\n\n\n"
+    assert emit({"a": "  one\ntwo \n"}) == "a: |2\n    one\n  two \n"
+    assert emit({"a": ["x\ny\n"]}) == "a:\n  - |\n    x\n    y\n"
+
+
+def test_texts_that_look_like_something_else_are_quoted():
+    for text in LIKE_OTHER_TYPES:
+        if text not in {"4Gi", "2h", "a", "b"}:
+            assert emit({"k": text}).startswith(("k: '", 'k: "')), text
+
+
+def test_lists_of_numbers_stay_on_one_line():
+    assert emit({"a": [0.8, 1, None, True]}) == "a: [0.8, 1, null, true]\n"
+    assert emit({"a": [], "b": {}}) == "a: []\nb: {}\n"
+    assert emit({"a": [[1, 2], {"b": [3]}, []]}) == "a:\n  - [1, 2]\n  - b: [3]\n  - []\n"
+    assert emit({}) == "{}\n"
+
+
+def test_numbers_are_read_alike_by_yaml_11_and_12():
+    assert emit({"a": 1e-05, "b": 1e16, "c": 0.0003}) == "a: 1.0e-05\nb: 1.0e+16\nc: 0.0003\n"
+
+
+FULL = """\
+apiVersion: rlinf.io/v1alpha1
+kind: Job
+metadata:
+  name: demo
+  labels: {team: navigation}
+spec:
+  stopped: false
+  activeDeadline: 2h
+  tasks:
+  - {name: worker, head: true, prepareScript: "", runScript: "  ", nodeSelector: {a: "true"},
+     ray: {resources: {cpu: 2, memory: 4Gi}, env: [{name: A, value: "1"}], config: {path: c.yaml}}}
+"""
+
+
+def test_the_canonical_text():
+    job = load(FULL).job
+    assert job is not None
+    assert canonical_yaml(job) == (
+        "apiVersion: rlinf.io/v1alpha1\n"
+        "kind: Job\n"
+        "metadata:\n"
+        "  name: demo\n"
+        "  labels:\n"
+        "    team: navigation\n"
+        "spec:\n"
+        "  tasks:\n"
+        "    - name: worker\n"
+        "      head: true\n"
+        "      agentType: Ray\n"
+        "      nodeSelector:\n"
+        '        a: "true"\n'
+        "      ray:\n"
+        "        replicas: 1\n"
+        "        resources:\n"
+        "          cpu: 2\n"
+        "          memory: 4Gi\n"
+        "        env:\n"
+        "          - name: A\n"
+        '            value: "1"\n'
+        "        config:\n"
+        "          path: c.yaml\n"
+        "  activeDeadline: 2h\n"
+    )
+
+
+def test_the_digest_is_that_of_the_bytes():
+    assert digest("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    assert digest("ä") != digest("a")
+
+
+@pytest.mark.parametrize(
+    ("name", "script"),
+    [
+        (
+            "rlark-single-node-worker",
+            "      prepareScript: |-\n        source /opt/venv/bin/activate\n        cd /workspace/RLinf\n",
+        ),
+        ("rlark-no-mounts", "      runScript: 'echo \"hi\" \\ done'\n"),
+    ],
+)
+def test_scripts_of_the_reference_jobs_keep_their_lines(shared, name, script):
+    data = parse((shared / "cases" / f"{name}.json").read_text()).data
+    text = emit(data)
+    assert same(parse(text).data, data)
+    assert script in text

@@ -1,0 +1,202 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from rlark.spec import composer
+from rlark.spec import config as config_module
+from rlark.spec.config import CONFIG, Composed, compose
+from rlark.spec.job import ConfigSource
+from rlark.spec.scalar import Unquoted
+
+BASE = """\
+cluster:
+  num_nodes: 1
+  component_placement: {actor: 0}
+algorithm:
+  seed: 1
+  lr: 1e-4
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "base.yaml").write_text(BASE)
+    return tmp_path
+
+
+def of(folder: Path | None, *, engine: bool = True, **source: object) -> Composed:
+    return compose(ConfigSource.model_validate(source), folder, engine=engine)
+
+
+def told(composed: Composed) -> list[str]:
+    return [f"{finding.code} {finding.path}" for finding in composed.findings]
+
+
+@pytest.fixture
+def no_hydra(monkeypatch):
+    def refuse(*_args, **_more):
+        raise AssertionError("Hydra was asked")
+
+    monkeypatch.setattr(config_module, "compose_file", refuse)
+
+
+def test_a_plain_file_needs_no_hydra(folder, no_hydra):
+    composed = of(folder, path="base.yaml")
+    assert composed.effective == {
+        "cluster": {"num_nodes": 1, "component_placement": {"actor": 0}},
+        "algorithm": {"seed": 1, "lr": 1e-4},
+    }
+    assert (composed.findings, composed.base, composed.path) == ((), str(folder), CONFIG)
+    assert composed.origin is not None
+    assert composed.origin.path == str(folder / "base.yaml")
+
+
+def test_the_plain_way_gives_what_hydra_gives(folder):
+    file = folder / "base.yaml"
+    assert of(folder, path="base.yaml").effective == composer.compose_file(file, [], composer.Reading(), lenient=False)
+
+
+def test_overrides_are_applied_in_order(folder):
+    composed = of(folder, path="base.yaml", overrides=["algorithm.seed=2", "algorithm.seed=3", "+algorithm.gamma=0.9"])
+    assert composed.effective is not None
+    assert composed.effective["algorithm"] == {"seed": 3, "lr": 1e-4, "gamma": 0.9}
+    assert composed.origin is not None
+    assert composed.origin.overrides == ["algorithm.seed=2", "algorithm.seed=3", "+algorithm.gamma=0.9"]
+
+
+def test_defaults_and_interpolation(folder, monkeypatch):
+    monkeypatch.setenv("RLARK_TEST_SEED", "5")
+    (folder / "model").mkdir()
+    (folder / "model" / "small.yaml").write_text("width: 8\n")
+    (folder / "top.yaml").write_text(
+        "defaults: [base, model: small, _self_]\n"
+        "algorithm: {seed: '${oc.env:RLARK_TEST_SEED}', copy: '${model.width}'}\n"
+    )
+    composed = of(folder, dir=".", name="top")
+    assert composed.findings == ()
+    assert composed.effective is not None
+    assert composed.effective["algorithm"] == {"seed": "5", "lr": 1e-4, "copy": 8}
+    assert composed.effective["model"] == {"width": 8}
+
+
+def test_one_configuration_of_many_jobs_is_composed_once_until_it_changes(folder, monkeypatch):
+    first = of(folder, path="base.yaml", overrides=["algorithm.seed=2"])
+    assert of(folder, path="base.yaml", overrides=["algorithm.seed=2"]) is first
+    assert of(folder, path="base.yaml", overrides=["algorithm.seed=3"]) is not first
+    monkeypatch.setenv("RLARK_TEST_SEED", "6")
+    assert of(folder, path="base.yaml", overrides=["algorithm.seed=2"]) is not first
+    second = of(folder, path="base.yaml")
+    (folder / "base.yaml").write_text(BASE.replace("seed: 1", "seed: 99"))
+    os.utime(folder / "base.yaml", ns=(1, 1))
+    changed = of(folder, path="base.yaml")
+    assert changed is not second
+    assert changed.effective is not None
+    assert changed.effective["algorithm"]["seed"] == 99
+
+
+def test_inline_stays_as_it_is_written(no_hydra):
+    inline = {"cluster": {"component_placement": {"actor": Unquoted("1:0", 60)}}}
+    composed = of(None, inline=inline)
+    assert composed.effective == inline
+    assert isinstance(composed.effective["cluster"]["component_placement"]["actor"], Unquoted)
+    assert (composed.path, composed.file) == (f"{CONFIG}.inline", "")
+
+
+def test_inline_with_overrides_and_interpolation():
+    composed = of(None, inline={"a": {"x": 1}, "b": "${a.x}"}, overrides=["a.x=2"])
+    assert composed.effective == {"a": {"x": 2}, "b": 2}
+    assert told(of(None, inline={"a": 1}, overrides=["b=2"])) == [f"RL452 {CONFIG}.overrides[0]"]
+
+
+def test_what_yaml_11_reads_otherwise_survives_hydra_and_is_told(folder):
+    (folder / "base.yaml").write_text(BASE + "  note: 0x1f\n  list: [on]\n")
+    composed = of(folder, path="base.yaml", overrides=["algorithm.seed=2"])
+    assert composed.effective is not None
+    assert isinstance(composed.effective["algorithm"]["note"], Unquoted)
+    assert told(composed) == [f"RL459 {CONFIG}.algorithm.note", f"RL459 {CONFIG}.algorithm.list[0]"]
+
+
+def test_over_http_a_relative_path_means_nothing():
+    assert told(of(None, path="base.yaml")) == [f"RL457 {CONFIG}.path"]
+    assert told(of(None, dir="configs", name="base")) == [f"RL457 {CONFIG}.dir"]
+
+
+def test_over_http_an_absolute_path_does(folder):
+    assert of(None, path=str(folder / "base.yaml")).findings == ()
+
+
+def test_a_file_that_cannot_be_read(folder):
+    (folder / "base.yaml").write_bytes(b"a: \xff\xfe\n")
+    assert [finding.code for finding in of(folder, path="base.yaml").findings] == ["RL451"]
+
+
+def test_an_empty_configuration_is_an_empty_mapping(folder):
+    (folder / "base.yaml").write_text("# nothing\n")
+    assert of(folder, path="base.yaml").effective == {}
+
+
+def test_several_values_that_are_missing_are_told_at_once(folder):
+    (folder / "base.yaml").write_text("a: {x: '???'}\nb: '???'\nc: '${oc.env:RLARK_TEST_UNSET}'\nd: '${nowhere}'\n")
+    codes = [finding.code for finding in of(folder, path="base.yaml").findings]
+    assert codes == ["RL455", "RL455", "RL453", "RL454"]
+
+
+def test_a_run_scripts_configuration_may_leave_more_open_than_its_placement(folder):
+    (folder / "base.yaml").write_text(BASE + "  later: '???'\nenv: {path: '${oc.env:RLARK_TEST_UNSET}'}\n")
+    composed = of(folder, path="base.yaml", engine=False)
+    assert composed.findings == ()
+    assert composed.effective is not None
+    assert composed.effective["cluster"]["num_nodes"] == 1
+    (folder / "base.yaml").write_text("cluster: {num_nodes: '${oc.env:RLARK_TEST_UNSET}'}\n")
+    assert [finding.code for finding in of(folder, path="base.yaml", engine=False).findings] == ["RL453"]
+
+
+def test_a_pack_is_put_inline_by_id_and_by_file(folder):
+    (folder / "tasks").mkdir()
+    (folder / "tasks" / "walk.yaml").write_text("id: walk\n")
+    for task in ("walk", "tasks/walk.yaml", str(folder / "tasks" / "walk.yaml")):
+        composed = of(folder, inline={"env": {"train": {"task": task, "n": 1}, "eval": {"m": 2}}})
+        assert composed.effective == {"env": {"train": {"task": {"id": "walk"}, "n": 1}, "eval": {"m": 2}}}
+        assert "RL471" in [finding.code for finding in composed.findings]
+
+
+def test_a_pack_of_an_inline_configuration_stands_beside_its_origin(folder):
+    (folder / "tasks").mkdir()
+    (folder / "tasks" / "walk.yaml").write_text("id: walk\n")
+    origin = {"path": str(folder / "base.yaml")}
+    composed = of(None, inline={"env": {"train": {"task": "walk"}}}, origin=origin)
+    assert composed.effective == {"env": {"train": {"task": {"id": "walk"}}}}
+    assert told(of(None, inline={"env": {"train": {"task": "walk"}}})) == [f"RL474 {CONFIG}.inline.env.train.task"]
+
+
+def test_what_is_wrong_with_a_pack_is_told_once_though_two_sections_name_it(folder):
+    (folder / "tasks").mkdir()
+    (folder / "tasks" / "walk.yaml").write_text("id: walk\nid: walk\n")
+    composed = of(folder, inline={"env": {"train": {"task": "walk"}, "eval": {"task": "walk"}}})
+    assert [(finding.code, Path(finding.file).name, finding.line) for finding in composed.findings] == [
+        ("RL004", "walk.yaml", 2)
+    ]
+
+
+def test_a_run_scripts_tasks_are_its_own(folder):
+    inline = {"env": {"train": {"task": "PickCube-v1"}}}
+    assert of(folder, inline=inline, engine=False).effective == inline
+
+
+def test_rlinfs_own_configurations_compose_to_what_rlinf_makes_of_them(shared, monkeypatch):
+    root = shared / "data/rlinf-configs"
+    monkeypatch.setenv("EMBODIED_PATH", str(root / "examples/embodiment"))
+    monkeypatch.setenv("REPO_PATH", str(root))
+    rows = json.loads((shared / "cases/rlinf-configs.json").read_text())
+    for row in rows[::9]:
+        composed = of(root, path=row["config"], engine=False)
+        if "compose_error" in row:
+            assert composed.findings, row["config"]
+            continue
+        assert composed.effective is not None, (row["config"], composed.findings)
+        cluster = composed.effective["cluster"]
+        assert (cluster["num_nodes"], cluster["component_placement"]) == (row["num_nodes"], row["component_placement"])
