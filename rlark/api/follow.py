@@ -97,6 +97,7 @@ class JobFollower:
         self._standing = reader.standing(folder.name)
         logs.check_attempt(folder, attempt, self._standing.status.attempt)
         self._cursor = Cursor.parse(last_id) if last_id else Cursor()
+        self._cursor.attempt = self._cursor.attempt or self._standing.status.attempt
         if attempt and self._cursor.attempt != attempt:
             self._cursor.attempt, self._cursor.logs = attempt, {}
         self._tail = None if last_id else self._wanted.tail
@@ -277,7 +278,6 @@ class JobsWatcher:
         for change in self._reader.changes(self._after):
             self._after = change.seq
             told += self._tell(change)
-        self._everything = True
         return told
 
     def _tell(self, change: Change) -> list[Message]:

@@ -191,11 +191,12 @@ class LedgerReader:
         """The number of the last event of all."""
         return int(self._scalar(select(func.max(tables.events.c.seq))) or 0)
 
-    def changes(self, after: int) -> list[Change]:
-        """The Jobs that changed behind a number, each once, and those that went away."""
+    def changes(self, after: int, limit: int = 200) -> list[Change]:
+        """The Jobs that changed behind a number, each once, and those that went away; the earliest first."""
         c = tables.events.c
         latest = func.max(c.seq).label("seq")
-        rows = self._rows(select(c.uid, c.name, latest).where(c.seq > after).group_by(c.uid, c.name).order_by("seq"))
+        changed = select(c.uid, c.name, latest).where(c.seq > after).group_by(c.uid, c.name)
+        rows = self._rows(changed.order_by("seq").limit(limit))
         places = self._places()
         found = []
         for row in rows:

@@ -134,8 +134,10 @@ def open_store(url: str, *, create: bool) -> Engine:
     if sqlite:
         event.listen(engine, "connect", _writer if create else _reader)
     if create:
-        with guarded(url):
-            metadata.create_all(engine)
+        with guarded(url), engine.begin() as connection:
+            if sqlite:  # one transaction: SQLite's driver would commit, and sync, each table by itself
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+            metadata.create_all(connection)
     return engine
 
 
