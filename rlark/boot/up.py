@@ -26,6 +26,8 @@ from rlark.host.ray_start import short_temp_dir
 from rlark.plan.node import NODE_NAME, HeadAddress
 
 HEAD_S = 120.0
+MIB = 1024 * 1024
+SHM = "shm"  # as `rlark.cluster.on_ray.nodes`, which may not be imported before the head has its environment
 HEAD_ENV = {
     # A stopped Job's worker keeps its own grace; without this Ray kills it after three seconds.
     "RAY_JOB_STOP_WAIT_TIME_S": "86400",
@@ -171,6 +173,7 @@ def _spawn_head(home: Home, options: Options) -> subprocess.Popen[bytes]:
         num_cpus=options.num_cpus,
         num_gpus=options.num_gpus,
         labels={NODE_NAME: _label(socket.gethostname())} | dict(options.labels),
+        resources={SHM: device.shared_memory()[0] // MIB},
         env=HEAD_ENV,
         fakes_gpus=faked,
     ).write(files.config)

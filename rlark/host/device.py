@@ -94,8 +94,8 @@ def report(folder: Path, env: Mapping[str, str] | None = None) -> DeviceReport:
     env = os.environ if env is None else env
     installed, note = installed_gpus(env)
     restriction = env.get("CUDA_VISIBLE_DEVICES")
-    shm = Path("/dev/shm")  # noqa: S108 - Ray's object store lives there
     memory, memory_free = _memory()
+    shm, shm_free = shared_memory()
     return DeviceReport(
         gpus=visible(installed, restriction),
         gpus_installed=len(installed),
@@ -105,10 +105,19 @@ def report(folder: Path, env: Mapping[str, str] | None = None) -> DeviceReport:
         cores=len(os.sched_getaffinity(0)),
         memory=memory,
         memory_free=memory_free,
-        shm=shutil.disk_usage(shm).total if shm.is_dir() else 0,
-        shm_free=shutil.disk_usage(shm).free if shm.is_dir() else 0,
+        shm=shm,
+        shm_free=shm_free,
         disk_free=shutil.disk_usage(_existing(folder)).free,
     )
+
+
+def shared_memory() -> tuple[int, int]:
+    """Bytes of /dev/shm and how many of them are free; zeros where there is none."""
+    shm = Path("/dev/shm")  # noqa: S108 - Ray's object store lives there
+    if not shm.is_dir():
+        return 0, 0
+    usage = shutil.disk_usage(shm)
+    return usage.total, usage.free
 
 
 def installed_gpus(env: Mapping[str, str] | None = None) -> tuple[list[Gpu], str]:

@@ -42,6 +42,7 @@ class HeadConfig:
         num_gpus: None lets Ray count; more than there are fakes them.
         memory: bytes Ray may hand out; None lets Ray decide.
         labels: Ray node labels.
+        resources: further Ray resources of the node.
         env: further environment variables of the head and of everything that runs on it.
         fakes_gpus: True drops CUDA_VISIBLE_DEVICES, which would contradict faked GPUs.
     """
@@ -54,6 +55,7 @@ class HeadConfig:
     num_gpus: int | None = None
     memory: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    resources: Mapping[str, float] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     fakes_gpus: bool = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import sys
@@ -94,6 +95,8 @@ def start_command(config: HeadConfig, block: ports.PortBlock) -> tuple[list[str]
     argv += [f"--min-worker-port={lowest}", f"--max-worker-port={highest}"]
     for flag, value in (("num-cpus", config.num_cpus), ("num-gpus", config.num_gpus), ("memory", config.memory)):
         argv += [] if value is None else [f"--{flag}={value}"]
+    if config.resources:
+        argv.append(f"--resources={json.dumps(dict(config.resources))}")
     if config.labels:
         argv.append("--labels=" + ",".join(f"{key}={value}" for key, value in config.labels.items()))
     return argv, env, chosen

@@ -106,9 +106,17 @@ def test_every_port_is_explicit_and_used_once(config):
 def test_what_is_not_said_is_left_to_ray(config):
     argv, _, _ = ray_start.start_command(config, Ports())
     assert not [part for part in argv if part.startswith(("--num-", "--memory", "--labels"))]
-    full = with_changes(config, num_cpus=2, num_gpus=0, labels={"a": "b", "c": "d"}, dashboard_port=8265)
+    full = with_changes(
+        config, num_cpus=2, num_gpus=0, labels={"a": "b", "c": "d"}, dashboard_port=8265, resources={"shm": 64}
+    )
     argv, _, chosen = ray_start.start_command(full, Ports())
-    assert {"--num-cpus=2", "--num-gpus=0", "--labels=a=b,c=d", "--dashboard-port=8265"} <= set(argv)
+    assert {
+        '--resources={"shm": 64}',
+        "--num-cpus=2",
+        "--num-gpus=0",
+        "--labels=a=b,c=d",
+        "--dashboard-port=8265",
+    } <= set(argv)
     assert chosen["dashboard-port"] == 8265
 
 

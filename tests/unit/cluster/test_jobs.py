@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from rlark.cluster.on_ray.jobs import JobsApi
+from rlark.errors import ClusterError
+
+
+class Ray:
+    """A Jobs API that answers what it is told to and remembers what it was asked."""
+
+    def __init__(self):
+        self.answers = {}
+        self.asked = []
+
+
+@pytest.fixture
+def ray():
+    fake = Ray()
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self):
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            fake.asked.append((self.command, self.path, self.headers.get("Authorization"), body))
+            status, value = fake.answers.get((self.command, self.path), (404, "no such job"))
+            text = value if isinstance(value, str) else json.dumps(value)
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        do_GET = do_POST = answer  # noqa: N815
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    fake.address = f"http://127.0.0.1:{server.server_port}"
+    yield fake
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def api(ray, tmp_path):
+    (tmp_path / "token").write_text("secret\n")
+    return JobsApi(ray.address, str(tmp_path / "token"))
+
+
+def submit(api, **changes):
+    given = {"node_id": "", "env": {}, "metadata": {"a": "b"}} | changes
+    api.submit("rlark-pong-1", "exec python", **given)
+
+
+def test_a_submission_carries_only_what_may_be_seen(api, ray):
+    ray.answers["POST", "/api/jobs/"] = (200, {})
+    submit(api)
+    [(_, _, authorization, body)] = ray.asked
+    assert authorization == "Bearer secret"
+    assert body == {"submission_id": "rlark-pong-1", "entrypoint": "exec python", "metadata": {"a": "b"}}
+
+
+def test_a_node_and_variables_are_named_where_they_are_needed(api, ray):
+    ray.answers["POST", "/api/jobs/"] = (200, {})
+    submit(api, node_id="n1", env={"X": "1"})
+    body = ray.asked[0][3]
+    assert body["entrypoint_label_selector"] == {"ray.io/node-id": "n1"}
+    assert body["runtime_env"] == {"env_vars": {"X": "1"}}
+
+
+def test_a_job_that_is_there_already_stays_as_it_is(api, ray):
+    ray.answers["POST", "/api/jobs/"] = (400, "already exists")
+    ray.answers["GET", "/api/jobs/rlark-pong-1"] = (200, {"status": "RUNNING"})
+    submit(api)
+    assert [asked[0] for asked in ray.asked] == ["POST", "GET"]
+
+
+def test_a_refusal_gives_rays_reason(api, ray):
+    ray.answers["POST", "/api/jobs/"] = (500, "Traceback\nValueError: bad selector")
+    with pytest.raises(ClusterError, match="ValueError: bad selector"):
+        submit(api)
+
+
+@pytest.mark.parametrize(
+    ("status", "ended"),
+    [("PENDING", False), ("RUNNING", False), ("SUCCEEDED", True), ("FAILED", True), ("STOPPED", True)],
+)
+def test_a_status_tells_whether_the_driver_is_gone(api, ray, status, ended):
+    ray.answers["GET", "/api/jobs/x"] = (200, {"status": status, "message": "m"})
+    job = api.status("x")
+    assert (job.status, job.message, job.ended) == (status, "m", ended)
+
+
+def test_an_unknown_job_is_gone_and_a_failing_api_says_nothing_of_it(api, ray):
+    assert api.status("x").ended
+    ray.answers["GET", "/api/jobs/x"] = (500, "boom")
+    with pytest.raises(ClusterError, match="boom"):
+        api.status("x")
+
+
+def test_no_api_is_an_error_with_a_way_out(tmp_path):
+    with pytest.raises(ClusterError, match="does not answer") as raised:
+        JobsApi("http://127.0.0.1:9", "").status("x")
+    assert "rlark down" in raised.value.hint
+
+
+def test_stopping_a_job_that_is_gone_is_harmless(api, ray):
+    api.stop("x")
+    ray.answers["POST", "/api/jobs/x/stop"] = (500, "boom")
+    with pytest.raises(ClusterError):
+        api.stop("x")
+
+
+def test_last_words_are_the_last_lines_and_never_an_error(api, ray):
+    assert api.last_words("x") == ""
+    ray.answers["GET", "/api/jobs/x/logs"] = (200, {"logs": "\n".join(map(str, range(9)))})
+    assert api.last_words("x") == "4\n5\n6\n7\n8"
+    ray.answers["GET", "/api/jobs/x/logs"] = (200, "no json")
+    assert api.last_words("x") == ""

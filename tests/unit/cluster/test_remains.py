@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from rlark.cluster.base import Report
+from rlark.cluster.on_ray import remains
+from rlark.folder import Home
+from rlark.host import process
+from rlark.host.clock import stamp
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Home(tmp_path).job("pong")
+
+
+@pytest.fixture
+def started():
+    children = []
+
+    def start(**env):
+        code = "print('ready', flush=True); import time; time.sleep(60)"
+        argv = [sys.executable, "-S", "-c", code]
+        children.append(subprocess.Popen(argv, env=dict(os.environ) | env, stdout=subprocess.PIPE))
+        children[-1].stdout.readline()
+        return process.identify(children[-1].pid)
+
+    yield start
+    for child in children:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+
+
+def report(kind, data, attempt=1, moment=None):
+    return Report(1, attempt, stamp(moment or datetime.now(UTC)), kind, data=data)
+
+
+def test_the_worker_is_the_process_of_its_own_report():
+    own = process.this_process()
+    reports = [report("Warning", {}), report("Prepared", own.to_json()), report("Prepared", {"pid": 1}, attempt=2)]
+    assert remains.worker_process(reports, 1) == own
+    assert remains.worker_process(reports, 2) is None
+    assert remains.worker_process([], 1) is None
+
+
+def test_a_process_is_known_by_the_environment_of_its_attempt(folder, started):
+    mine = started(RLARK_JOB_DIR=str(folder.root), RLARK_ATTEMPT="1")
+    second = started(RLARK_JOB_DIR=str(folder.root), RLARK_ATTEMPT="2")
+    started(RLARK_JOB_DIR=f"{folder.root}-two", RLARK_ATTEMPT="1")
+    assert remains.marked_processes(folder, 1) == [mine]
+    assert remains.marked_processes(folder, 2) == [second]
+
+
+def test_everything_of_a_home_is_found_and_nothing_beside_it(folder, started):
+    mine = started(RLARK_JOB_DIR=str(folder.root), RLARK_ATTEMPT="1")
+    started(RLARK_JOB_DIR=f"{folder.root.parent}2/pong")
+    assert remains.processes_under(folder.root.parent) == [mine]
+
+
+def test_ranks_are_the_processes_that_were_there_when_they_were_reported(started):
+    rank = started()
+    placed = report("Placed", {"ranks": [{"pid": rank.pid}, {"pid": 2**22 + 1}, {}, "x"]})
+    assert remains.rank_processes([placed], 1) == [rank]
+    assert remains.rank_processes([placed], 2) == []
+
+
+def test_a_later_process_with_a_ranks_pid_is_somebody_else(started):
+    earlier = datetime.now(UTC) - timedelta(minutes=5)
+    recycled = started()
+    assert remains.rank_processes([report("Placed", {"ranks": [{"pid": recycled.pid}]}, moment=earlier)], 1) == []
+
+
+def test_a_report_without_a_time_accuses_nobody(started):
+    rank = started()
+    broken = Report(1, 1, "", "Placed", data={"ranks": [{"pid": rank.pid}]})
+    assert remains.rank_processes([broken], 1, now=time.time()) == []
