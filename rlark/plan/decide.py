@@ -81,22 +81,18 @@ def _place(case: Case, config: Mapping[str, Any]) -> tuple[Placement | None, lis
     return placement, found + [finding for finding in case.facts.config_findings if finding.path not in said]
 
 
-def _ask(case: Case) -> Ask | None:
-    """What is leased; None while the number of GPUs is undecided."""
+def _ask(case: Case) -> Ask:
+    """What is leased; no GPU while the placement is undecided, which an error has said."""
     resources, gpus = case.worker.ray.resources, case.worker.ray.resources.gpu
-    if gpus is None and case.worker.ray.config is None:
-        gpus = 0
-    elif gpus is None and case.placement is not None:
-        gpus = case.placement.gpus_required
     if gpus is None:
-        return None
+        gpus = case.placement.gpus_required if case.placement is not None else 0
     return Ask(gpus=gpus, cpus=resources.cpus, memory=resources.memory_bytes, shm=resources.shm_bytes)
 
 
 def _plan(case: Case) -> Plan | None:
     """The plan of a case without errors."""
     worker, spec = case.worker, case.job.spec
-    if case.node is None or case.ask is None:
+    if case.node is None:
         return None
     return Plan(
         job=case.job.name,

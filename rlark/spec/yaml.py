@@ -99,7 +99,7 @@ def parse(text: str) -> Document:
     except yaml.YAMLError as error:
         return _as_json(text) or Document(findings=[_syntax(error, text)])
     except UnicodeEncodeError as error:
-        line, column = _offsetplace(text, error.start)
+        line, column = _offset_place(text, error.start)
         return _nothing("RL001", "the text holds half of a character (a lone surrogate)", line=line, column=column)
     except RecursionError:
         return _nothing("RL007", "the text is nested too deeply to be read")
@@ -130,7 +130,10 @@ def _nothing(code: str, message: str, hint: str | None = None, line: int = 1, co
 def _syntax(error: yaml.YAMLError, text: str) -> Finding:
     """What the parser says, in our words where we know a better way to mend it."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    line, column = (mark.line + 1, mark.column + 1) if mark else _offsetplace(text, getattr(error, "position", 0))
+    line, column = (mark.line + 1, mark.column + 1) if mark else _offset_place(text, getattr(error, "position", 0))
+    lines = text.splitlines()
+    if line > len(lines) > 0:  # the end of the file is shown behind its last line
+        line, column = len(lines), len(lines[-1]) + 1
     problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
     if "another document" in problem:
         return Finding(
@@ -158,7 +161,7 @@ def _syntax(error: yaml.YAMLError, text: str) -> Finding:
     )
 
 
-def _offsetplace(text: str, offset: int) -> tuple[int, int]:
+def _offset_place(text: str, offset: int) -> tuple[int, int]:
     before = text[:offset]
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 

@@ -96,7 +96,7 @@ def _finding(code: str, message: str, hint: str, actual: str) -> Finding:
 
 def _gpus(case: Case) -> Iterator[Finding]:
     node, ask = case.node, case.ask
-    if node is None or ask is None:
+    if node is None:
         return
     if ask.gpus > node.gpus:
         yield _too_much("RL210", "gpu", f"{ask.gpus} GPUs", f"{node.gpus}", case)
@@ -120,7 +120,7 @@ def _gpus(case: Case) -> Iterator[Finding]:
 
 def _amounts(case: Case) -> Iterator[Finding]:
     node, ask = case.node, case.ask
-    if node is None or ask is None:
+    if node is None:
         return
     if ask.cpus > node.cpus:
         yield _too_much("RL212", "cpu", f"{ask.cpus:g} CPUs", f"{node.cpus:g}", case)

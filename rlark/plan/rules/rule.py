@@ -30,7 +30,7 @@ class Case:
         config: the effective configuration; None without one, or where it cannot be composed.
         engine: the engine that runs the Job; None for a run script, or where none is known.
         placement: where the components go; None where that is undecided.
-        ask: what is leased; None where that is undecided.
+        ask: what is leased.
     """
 
     job: Job
@@ -40,7 +40,7 @@ class Case:
     config: Mapping[str, Any] | None = None
     engine: Engine | None = None
     placement: Placement | None = None
-    ask: Ask | None = None
+    ask: Ask = Ask()
 
     @property
     def worker(self) -> Worker:
