@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,9 +14,12 @@ from rlark.cli.output import Column, JsonObject, Output
 from rlark.cli.session import Session, pass_session
 from rlark.errors import OK, JobFailed, JobStopped, NotFinished, UsageError
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from rlark.sdk.follow import StreamEvent
+
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Stopped")
-WATCH_PAUSE = 1.0
-"""Seconds between two looks of `jobs -w`."""
 
 
 def parse_labels(labels: tuple[str, ...]) -> dict[str, str]:
@@ -118,51 +121,42 @@ JOB_COLUMNS = (
 def jobs(session: Session, labels: tuple[str, ...], phase: str | None, watch: bool) -> None:
     """List Jobs."""
     wanted = parse_labels(labels)
-
-    def look() -> list[JsonObject]:
-        return [job.record for job in session.client.jobs(labels=wanted, phase=phase)]
-
     if watch:
-        _watch(session.out, look)
-    else:
-        session.out.records(look(), JOB_COLUMNS, name=name_of, none="there are no Jobs; submit one with: rlark submit")
-
-
-def _watch(out: Output, look: Callable[[], list[JsonObject]]) -> None:
-    if out.terminal and out.mode in ("table", "wide"):
-        _watch_table(out, look)
+        _watch(session.out, session.client.watch(labels=wanted, phase=phase))
         return
-    for item in changes(look):
-        if out.mode in ("json", "yaml"):
-            out.stream_value(item)
+    found = [job.record for job in session.client.jobs(labels=wanted, phase=phase)]
+    session.out.records(found, JOB_COLUMNS, name=name_of, none="there are no Jobs; submit one with: rlark submit")
+
+
+def _watch(out: Output, stream: Iterator[StreamEvent]) -> None:
+    """Show every change: on a terminal as a table that stays, elsewhere as lines."""
+    if out.terminal and out.mode in ("table", "wide"):
+        _watch_table(out, stream)
+        return
+    for event in stream:
+        if event.type == "deleted":
+            out.say(f"{event.data['name']}: deleted")
+        elif out.mode in ("json", "yaml"):
+            out.stream_value(event.data)
         else:
-            out.records([item], JOB_COLUMNS, name=name_of)
-        out.flush()
+            out.row(event.data, JOB_COLUMNS, name=name_of)
 
 
-def changes(look: Callable[[], list[JsonObject]], pause: Callable[[float], None] = time.sleep) -> Iterator[JsonObject]:
-    """Every Job once, and again whenever it has changed.
-
-    Args:
-        look: gives the Jobs as they are.
-        pause: waits between two looks.
-    """
-    seen: dict[str, JsonObject] = {}
-    while True:
-        for item in look():
-            if seen.get(name_of(item)) != item:
-                seen[name_of(item)] = item
-                yield item
-        pause(WATCH_PAUSE)
-
-
-def _watch_table(out: Output, look: Callable[[], list[JsonObject]]) -> None:
+def _watch_table(out: Output, stream: Iterator[StreamEvent]) -> None:
     from rich.live import Live
 
-    with Live(console=out.screen, auto_refresh=False) as live:
-        while True:
-            live.update(out.rich_table(look(), JOB_COLUMNS), refresh=True)
-            time.sleep(WATCH_PAUSE)
+    known: dict[str, JsonObject] = {}
+
+    def table() -> Table:
+        newest_first = sorted(known.values(), key=lambda item: str(item["metadata"]["creationTimestamp"]), reverse=True)
+        return out.rich_table(newest_first, JOB_COLUMNS)
+
+    with Live(console=out.screen, get_renderable=table, refresh_per_second=2):
+        for event in stream:
+            if event.type == "deleted":
+                known.pop(event.data["name"], None)
+            else:
+                known[name_of(event.data)] = event.data
 
 
 @click.command(

@@ -79,6 +79,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except RlarkError as error:
         return _report(session, error)
     except click.Abort:
+        click.echo("aborted", err=True)
         return INTERRUPTED
     except click.ClickException as error:
         error.show()

@@ -100,6 +100,12 @@ class Output:
                 self.say(none)
             self._table(*self._cells(items, columns))
 
+    def row(self, item: JsonObject, columns: Sequence[Column], *, name: Callable[[JsonObject], str]) -> None:
+        """Print one record of a list that goes on: a row without titles, or its name."""
+        _, rows = self._cells([item], columns)
+        self.lines([name(item) if self.mode == "name" else "\t".join(map(_flat, rows[0]))])
+        self.flush()
+
     def pairs(self, rows: Sequence[tuple[str, object]], *, name: str, payload: Mapping[str, Any]) -> None:
         """Print one thing as a table of two columns, or whole.
 

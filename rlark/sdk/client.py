@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from rlark.errors import ClusterError
+from rlark.host.clock import Clock, SystemClock, new_id
+from rlark.sdk.follow import StreamEvent, follow
 from rlark.sdk.job import Job
 from rlark.sdk.settings import Settings, find_settings
 from rlark.sdk.transport import API, JOBS, NODES, JsonObject, Transport
@@ -21,25 +24,30 @@ if TYPE_CHECKING:
 JobSource = str | Path | Mapping[str, Any]
 """A Job: a file's name, its YAML text (more than one line), or the object itself."""
 PAGE = 200
+PAUSES = (0.5, 1.5, 4.0)
+"""Seconds before a submission without an answer is sent again; a killed Serve proxy is back within 5."""
 
 
 class Client:
     """Speaks with one platform; holds no connection and no thread."""
 
-    def __init__(self, flags: Mapping[str, str | None] | None = None) -> None:
-        """Resolve where the platform is; nothing is asked of it yet.
+    def __init__(self, flags: Mapping[str, str | None] | None = None, *, clock: Clock | None = None) -> None:
+        """Keep what was given by hand; nothing is read or asked before it is needed.
 
         Args:
             flags: `address`, `token`, `home` where given by hand; see `rlark.sdk.settings`.
+            clock: for pauses.
+        """
+        self._flags = dict(flags or {})
+        self._clock = clock or SystemClock()
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Where the platform is, and where that is written.
 
         Raises:
             UsageError: a settings file or a value cannot be read.
         """
-        self._flags = dict(flags or {})
-
-    @cached_property
-    def settings(self) -> Settings:
-        """Where the platform is, and where that is written."""
         return find_settings(self._flags)
 
     @cached_property
@@ -142,20 +150,24 @@ class Client:
 
         Args:
             text: its canonical YAML, with the configuration inside.
-            key: an idempotency key: the same key gives the same Job.
+            key: an idempotency key: the same key gives the same Job. By default a fresh one, so that an
+                answer that was lost can be asked for again.
             dry_run: only check.
             replace: delete an ended Job of that name first.
 
         Returns:
             The Job, and whether it is new or a new attempt; False where it was already there.
         """
-        answer = self.transport.request(
-            "POST",
-            JOBS,
-            query={"dryRun": "All" if dry_run else None, "replace": replace},
-            body=text,
-            headers={"Idempotency-Key": key} if key else {},
-        )
+        query = {"dryRun": "All" if dry_run else None, "replace": replace}
+        headers = {"Idempotency-Key": key or new_id()}
+        for pause in (*PAUSES, None):
+            try:
+                answer = self.transport.request("POST", JOBS, query=query, body=text, headers=headers)
+                break
+            except ClusterError:
+                if pause is None:
+                    raise
+                self._clock.sleep(pause)
         return Job(self.transport, answer.json()), answer.status == 201
 
     def job(self, name: str) -> Job:
@@ -168,8 +180,17 @@ class Client:
 
     def jobs(self, *, labels: Mapping[str, str] | None = None, phase: str | None = None) -> list[Job]:
         """All Jobs, or those with these labels and in this phase."""
-        selector = ",".join(f"{key}={value}" for key, value in (labels or {}).items())
-        return [Job(self.transport, item) for item in self._pages(labelSelector=selector, phase=phase)]
+        query = _selection(labels, phase)
+        return [Job(self.transport, item) for item in self._pages(**query)]
+
+    def watch(self, *, labels: Mapping[str, str] | None = None, phase: str | None = None) -> Iterator[StreamEvent]:
+        """Every Job once, and again whenever it changes; never ends by itself.
+
+        Yields:
+            `job` with the Job's object, or `deleted` with `{"name"}`.
+        """
+        query = {"watch": True} | _selection(labels, phase)
+        return follow(lambda last: self.transport.stream(JOBS, query=query, last_id=last))
 
     def _pages(self, **query: object) -> Iterator[JsonObject]:
         token: object = None
@@ -223,3 +244,8 @@ class Client:
 
     def __repr__(self) -> str:
         return f"<Client of {self.settings.address}>"
+
+
+def _selection(labels: Mapping[str, str] | None, phase: str | None) -> dict[str, object]:
+    selector = ",".join(f"{key}={value}" for key, value in (labels or {}).items())
+    return {"labelSelector": selector, "phase": phase}

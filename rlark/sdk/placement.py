@@ -61,8 +61,7 @@ class Placement:
         return placement_svg(self.plan, self.node) + "".join(f"<p>{line}</p>" for line in self._notes())
 
     def _notes(self) -> list[str]:
-        notes = [f"logical GPU {i} is {device}" for i, device in enumerate(self.devices)]
-        return notes + (["fused: one process runs all components"] if self.fused else [])
+        return [f"logical GPU {i} is {device}" for i, device in enumerate(self.devices)]
 
 
 def _rank(rank: Mapping[str, Any]) -> RankPlacement:

@@ -116,7 +116,7 @@ def find_settings(
     _check(found)
     found["home"] = _home(found.get("home"))
     found["address"] = _address(found.get("address"), Home(Path(found["home"].value)), found["port"].value)
-    found["token"] = _token(found.get("token"), found["address"].value, Home(Path(found["home"].value)))
+    found["token"] = _token(found.get("token"), found["address"], Home(Path(found["home"].value)))
     return Settings({key: found[key] for key in KEYS})
 
 
@@ -203,10 +203,11 @@ def is_loopback(address: str) -> bool:
     return urlsplit(address).hostname in LOOPBACK
 
 
-def _token(given: Setting | None, address: str, home: Home) -> Setting:
+def _token(given: Setting | None, address: Setting, home: Home) -> Setting:
     if given is not None:
         return given
-    if not is_loopback(address):  # the token of this machine's platform is nobody else's business
+    own = address.origin == str(home.platform) or is_loopback(address.value)
+    if not own:  # the token of this machine's platform is nobody else's business
         return Setting("", "default")
     try:
         return Setting(home.token.read_text(encoding="utf-8").strip(), str(home.token))

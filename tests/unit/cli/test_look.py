@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rlark.cli.look import changes, outcome_code
+from rlark.cli.look import outcome_code
+from rlark.sdk.client import Client
+from rlark.sdk.follow import StreamEvent
 from rlark.spec.yaml import parse
 
 
@@ -50,27 +51,34 @@ def test_jobs_by_label_and_phase(rlark: Any, platform: Any) -> None:
     assert rlark("jobs", "-l", "team").code == 2
 
 
-def test_changes_tells_each_job_once_and_again_when_it_changed() -> None:
-    looks = [[job("a", 1)], [job("a", 1), job("b", 1)], [job("a", 2), job("b", 1)]]
-    seen = islice(changes(lambda: looks.pop(0), pause=lambda _: None), 3)
-    assert [(item["metadata"]["name"], item["status"]["attempt"]) for item in seen] == [("a", 1), ("b", 1), ("a", 2)]
+def test_watching_tells_each_job_and_every_change(rlark: Any, platform: Any) -> None:
+    submit(rlark, platform, "a")
+    stream = Client({"home": str(platform.home.root)}).watch()
+    first = next(stream)
+    assert (first.type, first.data["metadata"]["name"], first.data["status"]["phase"]) == ("job", "a", "Running")
+    end(platform, "a")
+    assert next(event.data for event in stream if event.data["status"]["phase"] != "Running")["metadata"]["name"] == "a"
+    rlark("delete", "-y", "a")
+    assert next(event for event in stream if event.type == "deleted").data == {"name": "a"}
 
 
-def job(name: str, attempt: int) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "status": {"attempt": attempt}}
-
-
-def test_watching_as_json_is_one_object_a_line(rlark: Any, platform: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_watched_in_every_form(rlark: Any, platform: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     submit(rlark, platform)
+    watch = Client.watch
 
-    def enough(_: float) -> None:
+    def one_and_its_end(*arguments: Any, **options: Any) -> Any:
+        yield next(watch(*arguments, **options))
+        yield StreamEvent("deleted", {"name": "demo"})
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rlark.cli.look.changes", lambda look: changes(look, pause=enough))
+    monkeypatch.setattr(Client, "watch", one_and_its_end)
     result = rlark("jobs", "-w", "-o", "json")
-    assert result.code == 130
-    assert result.out.count("\n") == 1
+    assert (result.code, result.out.count("\n")) == (130, 1)
     assert result.json["metadata"]["name"] == "demo"
+    assert "demo: deleted" in result.err
+    assert rlark("jobs", "-w").rows[0][:2] == ["demo", "Running"]
+    assert rlark("jobs", "-w", "-q").out == "demo\n"
+    assert rlark("jobs", "-w", "-o", "yaml").yaml["kind"] == "Job"
 
 
 def test_get_shows_where_a_job_stands(rlark: Any, platform: Any) -> None:

@@ -14,7 +14,7 @@ from rlark.folder import Home, write_json
 from rlark.sdk import local
 from rlark.sdk.client import Client
 from rlark.sdk.transport import JOBS, NODES
-from rlark.testing import a_node, job_text
+from rlark.testing import FakeClock, a_node, job_text
 
 Make = Callable[..., dict[str, Any]]
 
@@ -193,3 +193,31 @@ def test_submit_starts_ones_own_platform(
     api.says(f"POST {JOBS}", job_record(), status=201)
     assert fresh.submit(job_text()).name == "demo"
     assert started == ["up"]
+
+
+def test_a_lost_answer_is_asked_for_again_under_the_same_key(api: Any, client: Client, job_record: Make) -> None:
+    clock = FakeClock()
+    patient = Client({"home": str(client.settings.home.root)}, clock=clock)
+    api.says(f"POST {JOBS}", {"detail": "the replica was killed"}, status=503)
+    api.says(f"POST {JOBS}", {"detail": "the replica was killed"}, status=503)
+    api.says(f"POST {JOBS}", job_record(), status=200)
+    job, created = patient.send("kind: Job\n")
+    assert (job.name, created) == ("demo", False)
+    keys = {asked["headers"]["Idempotency-Key"] for asked in api.asked}
+    assert (len(api.asked), len(keys), clock.monotonic()) == (3, 1, 2.0)
+
+
+def test_a_platform_that_stays_away_is_told(api: Any, client: Client) -> None:
+    clock = FakeClock()
+    patient = Client({"home": str(client.settings.home.root)}, clock=clock)
+    api.says(f"POST {JOBS}", {"detail": "no node"}, status=503)
+    with pytest.raises(rlark.ClusterError, match="no node"):
+        patient.send("kind: Job\n")
+    assert clock.monotonic() == 6.0
+
+
+def test_a_refusal_is_not_repeated(api: Any, client: Client) -> None:
+    api.says(f"POST {JOBS}", {"detail": "taken", "code": "conflict"}, status=409)
+    with pytest.raises(rlark.ConflictError):
+        client.send("kind: Job\n")
+    assert len(api.asked) == 1

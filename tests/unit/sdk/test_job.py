@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -128,6 +130,20 @@ def test_metrics_and_events(api: Any, job_record: Make) -> None:
     held = job(api, job_record())
     assert held.metrics()["meanReward"] == [0.5, None]
     assert held.events() == [{"reason": "Queued"}]
+
+
+def test_curves_as_a_frame_where_pandas_is_installed(
+    api: Any, job_record: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.says(f"{ROUTE}/metrics", {"metrics": {"iteration": [1, 2]}, "count": 2})
+    held = job(api, job_record())
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError):
+        held.metrics_frame()
+    pandas = ModuleType("pandas")
+    pandas.DataFrame = lambda curves: ("frame", curves)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pandas", pandas)
+    assert held.metrics_frame() == ("frame", {"iteration": [1, 2]})
 
 
 PLACED = {

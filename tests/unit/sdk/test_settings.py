@@ -72,6 +72,8 @@ def test_the_token_on_disk_is_for_this_machine_only(home: Home) -> None:
     assert settings(home).values["token"].origin == str(home.token)
     assert settings(home, {"address": "http://elsewhere:19091"}).token == ""
     assert settings(home, {"address": "http://elsewhere:19091"}, RLARK_TOKEN="given").token == "given"
+    write_json(home.platform, {"address": "http://10.0.0.5:19091"})
+    assert settings(home).token == "local-secret"
 
 
 def test_no_color_in_every_spelling(home: Home) -> None:
