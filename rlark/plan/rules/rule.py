@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from rlark.engine import Engine
@@ -40,7 +40,7 @@ class Case:
     config: Mapping[str, Any] | None = None
     engine: Engine | None = None
     placement: Placement | None = None
-    ask: Ask = Ask()
+    ask: Ask = field(default_factory=Ask)
 
     @property
     def worker(self) -> Worker:

@@ -91,7 +91,7 @@ def same(left: Any, right: Any) -> bool:
     return left == right or (isinstance(left, float) and math.isnan(left) and math.isnan(right))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.dictionaries(TEXTS, VALUES, max_size=4))
 def test_every_reader_reads_back_what_was_written(value):
     text = emit(value)
@@ -117,7 +117,7 @@ JOBS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(JOBS)
 def test_a_job_is_read_back_identical(parts):
     job = Job.model_validate(
