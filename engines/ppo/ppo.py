@@ -83,9 +83,7 @@ class Weights(NamedTuple):
 class Learner:
     """The policy as it learns."""
 
-    def __init__(
-        self, shape: NetShape, settings: Settings, seed: int, chosen: Chosen, log: logging.Logger
-    ) -> None:
+    def __init__(self, shape: NetShape, settings: Settings, seed: int, chosen: Chosen, log: logging.Logger) -> None:
         """Start with a fresh policy.
 
         Args:
@@ -218,7 +216,9 @@ class Learner:
         self._parts.log_std.clamp_(least, most)
 
     def _tell_skipped(self, skipped: int, steps: int) -> None:
-        message = f"{skipped} of {steps} minibatches of iteration {self._iteration + 1} had a gradient that is not finite"
+        message = (
+            f"{skipped} of {steps} minibatches of iteration {self._iteration + 1} had a gradient that is not finite"
+        )
         if skipped == steps:
             raise FloatingPointError(f"{message}: nothing can be learned any more; lower actor.optim.lr")
         self._log.warning("%s; they were skipped", message)

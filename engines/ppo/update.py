@@ -169,4 +169,5 @@ class Fused:
 
 def entropy(parts: Parts) -> float:
     """Entropy of the policy's Gaussian, in nats."""
-    return float(parts.log_std.sum()) + parts.log_std.numel() * (0.5 + HALF_LOG_2PI)
+    constant = parts.log_std.numel() * (0.5 + HALF_LOG_2PI)
+    return float(parts.log_std.sum()) + float(constant)

@@ -16,6 +16,7 @@ from engines.tasks.training import GoalNavigation
 from rlark.evidence.result import Result
 from rlark.runtime.component import Context, Metrics, Run, Shape
 
+
 class StarterPpo:
     """The program behind the engine (`rlark.runtime.component.Program`)."""
 

@@ -159,7 +159,9 @@ class Rollout(Section):
     @classmethod
     def _one_stage(cls, value: int) -> int:
         if value != 1:
-            raise ValueError(f"starter-ppo steps its environments in one stage; {value} stages are not offered: write 1")
+            raise ValueError(
+                f"starter-ppo steps its environments in one stage; {value} stages are not offered: write 1"
+            )
         return value
 
     @field_validator("enable_offload")
@@ -312,5 +314,7 @@ class Config(Section):
     @model_validator(mode="after")
     def _schedule_has_a_target(self) -> Config:
         if self.actor.optim.lr_scheduler == "adaptive" and self.algorithm.target_kl is None:
-            raise ValueError("actor.optim.lr_scheduler adaptive follows algorithm.target_kl: give one, 0.01 for example")
+            raise ValueError(
+                "actor.optim.lr_scheduler adaptive follows algorithm.target_kl: give one, 0.01 for example"
+            )
         return self

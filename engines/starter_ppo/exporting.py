@@ -93,7 +93,9 @@ def export(shape: NetShape, policy: Trained, checkpoint_id: str, artifacts: Path
     write_json(artifacts / PARITY, parity.to_json())
     if gate.verdict == "failed" or parity.verdict == "failed":
         (artifacts / POLICY).rename(artifacts / REJECTED)
-        LOG.warning("policy.onnx is withheld as %s: %s", REJECTED, "; ".join(gate.reasons) or "it differs from its checkpoint")
+        LOG.warning(
+            "policy.onnx is withheld as %s: %s", REJECTED, "; ".join(gate.reasons) or "it differs from its checkpoint"
+        )
         return _unexported(saved, checkpoint, gate, parity)
     latency = onnx_policy.control_latency_ms(exported)
     return Exported(exported, POLICY, onnx=True, gate=gate, parity=parity, latency_ms=latency, stage="host-onnx")

@@ -20,7 +20,7 @@ from engines.tasks.evaluate import Measured, PolicyFunction, Row, measure
 from engines.tasks.heading_controller import HeadingController
 from rlark.evidence.gate import GateVerdict, judge
 from rlark.evidence.provenance import dependencies, digest, lock_sha256, source_of
-from rlark.evidence.result import Artifact, Checkpoint, Result, Source
+from rlark.evidence.result import Artifact, Checkpoint, Result
 from rlark.folder import write_json, write_text
 from rlark.runtime.component import Metrics, Run
 

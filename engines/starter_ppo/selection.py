@@ -51,8 +51,7 @@ def select(shape: NetShape, run: Run, pack: TaskPack, episodes: int, seed: int) 
         seed: of the run; probing uses `seed + 2000`, the evaluation another.
     """
     tried = [
-        _probe(iteration, policy, pack, episodes, seed + PROBE_SEED_OFFSET)
-        for iteration, policy in _last(shape, run)
+        _probe(iteration, policy, pack, episodes, seed + PROBE_SEED_OFFSET) for iteration, policy in _last(shape, run)
     ]
     return max(tried, key=lambda found: (found.successes, -found.collisions, found.iteration)), tried
 

@@ -15,7 +15,7 @@ from engines.tasks.differential_drive import lag_alpha
 from engines.tasks.observe import Layout, Readings
 from engines.tasks.randomise import WIDTH as DYNAMICS_WIDTH
 from engines.tasks.randomise import Ranges, draw
-from rlark.spec.task_pack import Drive, TaskPack, Workspace
+from rlark.spec.task_pack import TaskPack, Workspace
 
 Floats = NDArray[np.float64]
 OBSTACLE_TRIES = 8
@@ -45,12 +45,10 @@ class Episodes:
 
     def __init__(self, count: int, obstacles: int, max_latency: int) -> None:
         """Room for `count` episodes, all zeros."""
-        sizes = {
-            **{"x": 2, "y": 2, "yaw": 2, "velocity": 2, "goal": 2, "reach": 2, "stride": 2, "drift": 2},
-            **{"alpha": 1, "bias": 1, "odom_std": 1, "gyro_std": 1, "dropout": 1},
-            **{"distance": 1, "steps": 1, "total": 1},
-            **{"delay": max_latency + 1, "queue": 2 * (max_latency + 1), "obstacles": 2 * obstacles},
-        }
+        pairs = ("x", "y", "yaw", "velocity", "goal", "reach", "stride", "drift")
+        singles = ("alpha", "bias", "odom_std", "gyro_std", "dropout", "distance", "steps", "total")
+        sizes = dict.fromkeys(pairs, 2) | dict.fromkeys(singles, 1)
+        sizes |= {"delay": max_latency + 1, "queue": 2 * (max_latency + 1), "obstacles": 2 * obstacles}
         self.count = count
         self.table: Floats = np.zeros((sum(sizes.values()), count))
         rows = dict(zip(sizes, np.split(self.table, np.cumsum(list(sizes.values()))[:-1]), strict=True))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-
 from engines.tasks.arrays import Array, library
 from rlark.spec.task_pack import DomainRandomization, Envelope
 
@@ -67,4 +66,3 @@ def draw(ranges: Ranges, uniform: Array) -> Dynamics:
 
 WIDTH = len(Envelope._fields)
 """Uniform numbers that `draw` takes for one episode."""
-

@@ -193,6 +193,7 @@ class GoalNavigation:
         self._noise = Noise(self._world, noise)
         self._curriculum = Curriculum(pack.curriculum)
         self._tally = Tally(max(1, RECENT_EPISODES // ranks))
+        self._timeout = pack.termination.timeout_steps
         self._none: Flags = np.zeros(num_envs, np.bool_)
 
     @property
@@ -201,9 +202,15 @@ class GoalNavigation:
         return self._curriculum.low, self._curriculum.high
 
     def reset(self) -> FloatArray:
-        """Start every robot anew: the first observations [N, O]."""
-        self._begin(np.arange(self._world.size))
-        return self._world.observation.copy()
+        """Start every robot anew: the first observations [N, O].
+
+        The first episodes are cut off at different times, so that robots that time out do not
+        all start over in the same step for ever.
+        """
+        world = self._world
+        self._begin(np.arange(world.size))
+        world.episodes.steps[:] = np.arange(world.size) * self._timeout // world.size
+        return world.observation.copy()
 
     def _begin(self, robots: NDArray[np.intp]) -> None:
         self._world.begin(robots, *self._deck.take(len(robots), self.goal_range))

@@ -150,11 +150,7 @@ def read_result(path: Path) -> dict[str, Any]:
         Unproven: it cannot count as one.
     """
     try:
-        with os.fdopen(open_regular(path), "rb") as file:
-            data = file.read(MAX_RESULT_BYTES + 1)
-        if len(data) > MAX_RESULT_BYTES:
-            raise ValueError(f"it is larger than {MAX_RESULT_BYTES} bytes")
-        value = json.loads(data.decode("utf-8"), parse_constant=_no_constant)
+        value = _load(path)
     except FileNotFoundError:
         raise Unproven(RESULT_MISSING, f"there is no {path.name}") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -164,6 +160,14 @@ def read_result(path: Path) -> dict[str, Any]:
     if not any(valid_reference(reference) for reference in _references(value)):
         raise Unproven(RESULT_MISSING, f"{path.name} carries no valid artifact:// reference")
     return value
+
+
+def _load(path: Path) -> Any:
+    with os.fdopen(open_regular(path), "rb") as file:
+        data = file.read(MAX_RESULT_BYTES + 1)
+    if len(data) > MAX_RESULT_BYTES:
+        raise ValueError(f"it is larger than {MAX_RESULT_BYTES} bytes")
+    return json.loads(data.decode("utf-8"), parse_constant=_no_constant)
 
 
 def _no_constant(name: str) -> None:
@@ -261,7 +265,8 @@ def _matches(artifacts: Path, pattern: str) -> list[Path]:
     literal = artifacts / pattern
     if literal.is_file():
         return [literal]
-    return [artifacts / found for found in sorted(glob.glob(pattern, root_dir=artifacts, recursive=True))]
+    found = glob.glob(pattern, root_dir=artifacts, recursive=True)  # noqa: PTH207  Path.glob takes no absolute pattern
+    return [artifacts / path for path in sorted(found)]
 
 
 def _fresh(path: Path, started_at: datetime) -> bool:
