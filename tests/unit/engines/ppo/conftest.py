@@ -15,23 +15,23 @@ OBSERVATION, ACTION = 5, 2
 
 def settings(**changes: Any) -> Settings:
     loss = Loss(**changes.pop("loss", {}))
-    values: dict[str, Any] = dict(
-        iterations=10,
-        gamma=0.99,
-        gae_lambda=0.95,
-        reward_scale=1.0,
-        epochs=2,
-        minibatch=32,
-        loss=loss,
-        entropy_final=loss.entropy_bonus,
-        lr=1e-3,
-        lr_schedule="constant",
-        lr_final=0.0,
-        target_kl=None,
-        clip_grad=0.5,
-        log_std=(-0.7, -5.0, 0.0),
-        normalise_observations=True,
-    )
+    values: dict[str, Any] = {
+        "iterations": 10,
+        "gamma": 0.99,
+        "gae_lambda": 0.95,
+        "reward_scale": 1.0,
+        "epochs": 2,
+        "minibatch": 32,
+        "loss": loss,
+        "entropy_final": loss.entropy_bonus,
+        "lr": 1e-3,
+        "lr_schedule": "constant",
+        "lr_final": 0.0,
+        "target_kl": None,
+        "clip_grad": 0.5,
+        "log_std": (-0.7, -5.0, 0.0),
+        "normalise_observations": True,
+    }
     values |= changes
     if "microbatch" not in changes:
         values["microbatch"] = values["minibatch"]

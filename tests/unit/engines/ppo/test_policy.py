@@ -25,7 +25,7 @@ def test_parts_are_views_of_one_vector(shape):
         part.fill_(index)
     assert (flat != 0).all()
     groups = 1 if shape.shared else 2
-    assert [tuple(weight.shape) for weight in parts.weights][0] == (groups, shape.hidden[0], shape.observation)
+    assert next(tuple(weight.shape) for weight in parts.weights) == (groups, shape.hidden[0], shape.observation)
     assert parts.mean_weight.shape == (shape.action, shape.hidden[-1])
 
 
