@@ -107,14 +107,11 @@ def test_what_get_prints_as_yaml_is_the_same_job(rlark: Any, platform: Any) -> N
     assert parse(text).data["spec"]["tasks"][0]["runScript"] == "echo 1e5\n  on: 010\n"
 
 
-@pytest.mark.parametrize(
-    "command", ["get", "logs", "events", "metrics", "artifacts", "stop", "start", "restart", "wait"]
-)
-def test_an_unknown_job(rlark: Any, platform: Any, command: str) -> None:
-    result = rlark(command, "nobody")
-    assert result.code == 102
-    assert "nobody" in result.err
-    assert result.out == ""
+def test_an_unknown_job(rlark: Any, platform: Any) -> None:
+    for command in ("get", "logs", "events", "metrics", "artifacts", "stop", "start", "restart", "wait"):
+        result = rlark(command, "nobody")
+        assert (result.code, result.out) == (102, ""), command
+        assert "nobody" in result.err
 
 
 @pytest.mark.parametrize(
