@@ -14,13 +14,12 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import BaseModel, ValidationError
 
 from rlark.engine import Engine, find_engines, load_attribute
 from rlark.errors import SpecError
-from rlark.folder import Home
 from rlark.plan.decide import chosen, make_plan
 from rlark.plan.facts import Facts
 from rlark.plan.node import HOSTNAME, Inventory, Node
@@ -34,6 +33,9 @@ from rlark.spec.invalid import ENGINE, explain
 from rlark.spec.job import Job
 from rlark.spec.path import within
 from rlark.spec.source import Source
+
+if TYPE_CHECKING:
+    from rlark.folder import Home
 
 Look = Callable[[Job, Node], Facts]
 """Looks up what deciding must know about a Job on a node."""
@@ -195,6 +197,8 @@ def look_here(job: Job, node: Node, home: Home | None = None) -> Facts:
         node: the node it would run on, which is this machine.
         home: the state directory, where jobs are kept.
     """
+    from rlark.folder import Home
+
     sources = {mount.host_path for mount in job.worker.ray.mounts if mount.host_path}
     found = look_elsewhere(job, node)
     wanted = [engine for engine in found.engines.values() if engine.id == _engine_named(job)]

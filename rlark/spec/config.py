@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from rlark.spec.emit import emit
 from rlark.spec.finding import Finding, did_you_mean, errors_of
 from rlark.spec.invalid import AT_KEY, ENGINE
 from rlark.spec.job import ConfigSource, Origin
+from rlark.spec.override import NotPlain, apply_plain
 from rlark.spec.pack_file import inline_packs
 from rlark.spec.path import child, join, steps, within
 from rlark.spec.scalar import Unquoted
@@ -153,8 +153,8 @@ def _compose_file(file: Path, source: ConfigSource, *, engine: bool) -> tuple[Co
     origin = Origin(path=str(file), overrides=list(source.overrides))
     made = Composed(origin=origin, base=str(file.parent), file=str(file), overrides=tuple(source.overrides))
     try:
-        data = reading.read(file)
-        if source.overrides or not self_contained(data):
+        data = _without_hydra(reading.read(file), source.overrides)
+        if data is None:
             data = compose_file(file, source.overrides, reading, lenient=not engine)
         effective, found = _finished(reading.mark(data), file.parent, reading, CONFIG, engine=engine)
         made = replace(made, effective=effective, findings=tuple(found))
@@ -171,12 +171,24 @@ def _compose_inline(source: ConfigSource, data: dict[str, Any], folder: Path | N
     base = _base_of(source, folder)
     made = Composed(origin=source.origin, base=str(base or ""), path=path)
     try:
-        if source.overrides or not self_contained(data):
-            data = reading.mark(_through_a_file(reading.unmark(data), source.overrides, reading, lenient=not engine))
-        effective, found = _finished(data, base, reading, path, engine=engine)
+        composed = _without_hydra(data, source.overrides)
+        if composed is None:
+            plain = _through_a_file(reading.unmark(data), source.overrides, reading, lenient=not engine)
+            composed = reading.mark(plain)
+        effective, found = _finished(composed, base, reading, path, engine=engine)
         return replace(made, effective=effective, findings=tuple(found))
     except Broken as broken:
         return replace(made, findings=tuple(_in_job(broken.findings)))
+
+
+def _without_hydra(data: dict[str, Any], overrides: list[str]) -> dict[str, Any] | None:
+    """The configuration itself with plain overrides applied; None where it needs Hydra."""
+    if not self_contained(data):
+        return None
+    try:
+        return apply_plain(data, overrides)
+    except NotPlain:
+        return None
 
 
 def _base_of(source: ConfigSource, folder: Path | None) -> Path | None:
@@ -187,6 +199,8 @@ def _base_of(source: ConfigSource, folder: Path | None) -> Path | None:
 
 def _through_a_file(data: dict[str, Any], overrides: list[str], reading: Reading, *, lenient: bool) -> dict[str, Any]:
     """Compose an inline configuration the way a file is composed."""
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="rlark-config-") as folder:
         file = Path(folder, "inline.yaml")
         file.write_text(emit(data), encoding="utf-8")

@@ -114,7 +114,7 @@ def test_inline_with_overrides_and_interpolation():
 
 def test_what_yaml_11_reads_otherwise_survives_hydra_and_is_told(folder):
     (folder / "base.yaml").write_text(BASE + "  note: 0x1f\n  list: [on]\n")
-    composed = of(folder, path="base.yaml", overrides=["algorithm.seed=2"])
+    composed = of(folder, path="base.yaml", overrides=["+algorithm.gamma=1"])
     assert composed.effective is not None
     assert isinstance(composed.effective["algorithm"]["note"], Unquoted)
     assert told(composed) == [f"RL459 {CONFIG}.algorithm.note", f"RL459 {CONFIG}.algorithm.list[0]"]
