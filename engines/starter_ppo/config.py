@@ -120,7 +120,7 @@ class EvalEnv(Section):
     """
 
     task: TaskPack | None = None
-    probe_episodes: Annotated[int, Field(ge=4, le=1000)] = 100
+    probe_episodes: Annotated[int, Field(ge=4, le=10_000)] = 500
 
     @field_validator("task", mode="before")
     @classmethod

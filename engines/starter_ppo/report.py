@@ -160,9 +160,10 @@ class _Products:
                 {
                     "checkpointId": found.checkpoint_id,
                     "iteration": found.iteration,
-                    "probeSuccesses": found.successes,
+                    "probeEpisodes": found.episodes,
+                    "probeNominalSuccesses": found.nominal,
+                    "probeHardSuccesses": found.hard,
                     "probeCollisions": found.collisions,
-                    "probeEpisodes": 2 * config.env.eval.probe_episodes,
                     "selected": found.iteration == chosen.iteration,
                 }
                 for found in tried

@@ -15,6 +15,7 @@ from rlark.spec.task_pack import TaskPack
 
 PROBED = 4
 PROBE_SEED_OFFSET = 2000
+NOMINAL_MARGIN = 0.01
 
 
 class Candidate(NamedTuple):
@@ -23,13 +24,17 @@ class Candidate(NamedTuple):
     Attributes:
         iteration: counted from 1.
         policy: its deterministic policy.
-        successes: over all probing episodes of both envelopes.
-        collisions: likewise.
+        episodes: probing episodes of each envelope.
+        nominal: successes under the nominal envelope.
+        hard: successes under the hard one.
+        collisions: under both.
     """
 
     iteration: int
     policy: Trained
-    successes: int
+    episodes: int
+    nominal: int
+    hard: int
     collisions: int
 
     @property
@@ -41,8 +46,6 @@ class Candidate(NamedTuple):
 def select(shape: NetShape, run: Run, pack: TaskPack, episodes: int, seed: int) -> tuple[Candidate, list[Candidate]]:
     """The best of the last checkpoints, and all that were tried.
 
-    Best is: most successes, then fewest collisions, then latest.
-
     Args:
         shape: of the nets.
         run: with its checkpoints; its final actor counts where it is none of them.
@@ -50,10 +53,20 @@ def select(shape: NetShape, run: Run, pack: TaskPack, episodes: int, seed: int) 
         episodes: for each envelope.
         seed: of the run; probing uses `seed + 2000`, the evaluation another.
     """
-    tried = [
-        _probe(iteration, policy, pack, episodes, seed + PROBE_SEED_OFFSET) for iteration, policy in _last(shape, run)
-    ]
-    return max(tried, key=lambda found: (found.successes, -found.collisions, found.iteration)), tried
+    seed += PROBE_SEED_OFFSET
+    tried = [_probe(iteration, policy, pack, episodes, seed) for iteration, policy in _last(shape, run)]
+    return best(tried), tried
+
+
+def best(tried: Sequence[Candidate]) -> Candidate:
+    """The one to export.
+
+    The gate looks at the nominal envelope, so only those within a percent of the best there are
+    considered; of these: most successes, then fewest collisions, then latest.
+    """
+    enough = max(found.nominal for found in tried) - NOMINAL_MARGIN * tried[0].episodes
+    considered = (found for found in tried if found.nominal >= enough)
+    return max(considered, key=lambda found: (found.nominal + found.hard, -found.collisions, found.iteration))
 
 
 def _last(shape: NetShape, run: Run) -> list[tuple[int, Trained]]:
@@ -70,7 +83,6 @@ def _iteration(path: Path) -> int:
 
 def _probe(iteration: int, policy: Trained, pack: TaskPack, episodes: int, seed: int) -> Candidate:
     envelopes = pack.domain_randomization.eval_envelopes
-    measured = [measure(policy, pack, envelope, episodes, seed) for envelope in (envelopes.nominal, envelopes.hard)]
-    successes = sum(int(found.success.sum()) for found in measured)
-    collisions = sum(int(found.collision.sum()) for found in measured)
-    return Candidate(iteration, policy, successes, collisions)
+    nominal, hard = (measure(policy, pack, under, episodes, seed) for under in (envelopes.nominal, envelopes.hard))
+    collisions = int(nominal.collision.sum() + hard.collision.sum())
+    return Candidate(iteration, policy, episodes, int(nominal.success.sum()), int(hard.success.sum()), collisions)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from engines.starter_ppo.components import PROGRAM
+from engines.starter_ppo.selection import Candidate, best
 from rlark.evidence import manifest
 from rlark.evidence.onnx_policy import ExportGate, OnnxPolicy
 from rlark.evidence.verify import verify
@@ -129,15 +130,29 @@ def test_the_best_of_the_last_checkpoints_is_exported(make_config, trained, monk
     seen = []
 
     def scripted(iteration, policy, pack, episodes, seed):
-        from engines.starter_ppo.selection import Candidate
-
-        seen.append(iteration)
-        return Candidate(iteration, policy, {3: 9, 4: 5, 5: 9, 6: 8}[iteration], {3: 1, 5: 1}.get(iteration, 0))
+        seen.append((iteration, episodes, seed))
+        return Candidate(iteration, policy, episodes, int(iteration == 4), 0, 0)
 
     monkeypatch.setattr("engines.starter_ppo.selection._probe", scripted)
     result = PROGRAM.export(config, run)
-    assert seen == [3, 4, 5, 6]
-    assert (result.checkpoint.iteration, result.checkpoint.checkpoint_id) == (5, "iter-00005")
+    assert seen == [(iteration, 4, 2007) for iteration in (3, 4, 5, 6)]
+    assert (result.checkpoint.iteration, result.checkpoint.checkpoint_id) == (4, "iter-00004")
+    assert result.checkpoint.saved_checkpoints == 4
+
+
+@pytest.mark.parametrize(
+    ("found", "chosen"),
+    [
+        ([(990, 800, 5), (985, 850, 5)], 1),  # within a percent, the total counts
+        ([(990, 800, 5), (979, 950, 5)], 0),  # a percent below the best is out
+        ([(990, 800, 5), (990, 800, 4)], 1),  # then fewer collisions
+        ([(990, 800, 5), (990, 800, 5)], 1),  # then the later one
+        ([(0, 0, 0)], 0),
+    ],
+)
+def test_what_is_best(found, chosen):
+    tried = [Candidate(index, None, 1000, *counts) for index, counts in enumerate(found)]
+    assert best(tried).iteration == chosen
 
 
 def test_a_file_that_fails_the_probes_is_withheld(make_config, run, monkeypatch, caplog):
