@@ -78,7 +78,7 @@ def _file(task: str, base: Path | None, path: str) -> tuple[Path | None, list[Fi
     if base is None and not Path(task).is_absolute():
         message = f"the task {task!r} is looked for beside the configuration, and this one has no folder"
         return None, [Finding(code="RL474", path=path, message=message, hint="put the pack itself under task")]
-    root = base or Path("/")
+    root = (base or Path("/")).absolute()
     file = Path(os.path.normpath(root / task)) if is_file else root / "tasks" / f"{task}.yaml"
     if file.is_file():
         return file, []

@@ -55,6 +55,17 @@ def test_a_plain_file_needs_no_hydra(folder, no_hydra):
     assert composed.origin.path == str(folder / "base.yaml")
 
 
+def test_where_it_comes_from_is_absolute_though_the_folder_is_not(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    composed = of(Path(), path="base.yaml")
+    assert composed.origin is not None
+    assert (composed.origin.path, composed.base, composed.file) == (
+        f"{folder}/base.yaml",
+        f"{folder}",
+        f"{folder}/base.yaml",
+    )
+
+
 def test_the_plain_way_gives_what_hydra_gives(folder):
     file = folder / "base.yaml"
     assert of(folder, path="base.yaml").effective == composer.compose_file(file, [], composer.Reading(), lenient=False)
