@@ -167,12 +167,12 @@ class RayCluster:
         if own is not None:
             self._kill_overdue(handle, own)
             alive, reason = process.alive(own), ""
-            if not alive:
-                reason = self._last_words(handle, f"the worker (process {own.pid}) has ended")
         else:
             alive, reason = self._asked(handle)
         # Read again: what a worker wrote last, it may have written between the two looks.
         written = self._written(handle)
+        if own is not None and not alive and not remains.has_ended(written, handle.attempt):
+            reason = self._last_words(handle, f"the worker (process {own.pid}) has ended")
         return Observation(alive, tuple(report for report in written if report.n > after), reason)
 
     def _written(self, handle: Handle) -> list[Report]:

@@ -7,6 +7,7 @@ has Ray's token, so nothing of it is secret.
 from __future__ import annotations
 
 import json
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from rlark.errors import ClusterError
 
 TIMEOUT_S = 10.0
 LAST_LINES = 5
+_RAYS_OWN = re.compile(r"job_manager\.py:\d+ -- |^Running entrypoint for job ")
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 
 
@@ -104,10 +106,10 @@ class JobsApi:
         """The last lines of what a driver printed; empty when there are none to be had."""
         try:
             status, answer = self._call("GET", f"/api/jobs/{submission_id}/logs")
-            lines = str(json.loads(answer).get("logs") or "").strip().splitlines() if status < 400 else []
+            lines = str(json.loads(answer).get("logs") or "").splitlines() if status < 400 else []
         except (ClusterError, ValueError, AttributeError):
             return ""
-        return "\n".join(lines[-LAST_LINES:])
+        return "\n".join([line for line in lines if line.strip() and not _RAYS_OWN.search(line)][-LAST_LINES:])
 
     def _call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> tuple[int, str]:
         headers = {"Content-Type": "application/json"}

@@ -23,6 +23,11 @@ def worker_process(reports: Iterable[Report], attempt: int) -> ProcessId | None:
     return next((one for one in own if one is not None), None)
 
 
+def has_ended(reports: Iterable[Report], attempt: int) -> bool:
+    """Whether the worker of an attempt has said how it ended."""
+    return any(report.attempt == attempt and report.type == "Outcome" for report in reports)
+
+
 def rank_processes(reports: Iterable[Report], attempt: int, now: float | None = None) -> list[ProcessId]:
     """The ranks of an attempt that live, by its report `Placed`.
 

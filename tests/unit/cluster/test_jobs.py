@@ -120,5 +120,10 @@ def test_last_words_are_the_last_lines_and_never_an_error(api, ray):
     assert api.last_words("x") == ""
     ray.answers["GET", "/api/jobs/x/logs"] = (200, {"logs": "\n".join(map(str, range(9)))})
     assert api.last_words("x") == "4\n5\n6\n7\n8"
+    own = (
+        "2026-11-30 INFO job_manager.py:581 -- Runtime env is setting up.\nRunning entrypoint for job x: exec y\nmine\n"
+    )
+    ray.answers["GET", "/api/jobs/x/logs"] = (200, {"logs": own})
+    assert api.last_words("x") == "mine"
     ray.answers["GET", "/api/jobs/x/logs"] = (200, "no json")
     assert api.last_words("x") == ""

@@ -50,6 +50,12 @@ def test_the_worker_is_the_process_of_its_own_report():
     assert remains.worker_process([], 1) is None
 
 
+def test_an_outcome_ends_its_own_attempt_only():
+    reports = [report("Prepared", {}), report("Outcome", {}), report("Prepared", {}, attempt=2)]
+    assert remains.has_ended(reports, 1)
+    assert not remains.has_ended(reports, 2)
+
+
 def test_a_process_is_known_by_the_environment_of_its_attempt(folder, started):
     mine = started(RLARK_JOB_DIR=str(folder.root), RLARK_ATTEMPT="1")
     second = started(RLARK_JOB_DIR=str(folder.root), RLARK_ATTEMPT="2")
