@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
-from fastapi.routing import APIRoute
-from fastapi.security import HTTPBearer
 
 from rlark.api import artifacts, checks, engines, jobs, nodes, problems, streams
 from rlark.api.auth import Gate, Hosts, TokenFile
 from rlark.api.commands import Commands, JsonObject
+from rlark.api.room import room
 from rlark.control.reader import LedgerReader
 from rlark.errors import ClusterError
 from rlark.folder import Home
@@ -39,16 +38,8 @@ def build_app(
         hosts: further host names under which this API is asked.
         clock: time, for `since`.
     """
-    app = FastAPI(
-        title="rlark",
-        version=_version(),
-        description="Checked, leased, placed and verified training jobs for robot policies, on Ray.",
-        generate_unique_id_function=_operation_id,
-        redirect_slashes=False,
-    )
-    problems.install(app)
-    bearer = [Depends(HTTPBearer(auto_error=False, description="the platform's token: `rlark token show`"))]
     rooms = (
+        _open(),
         _front(commands, reader),
         checks.router(commands),
         streams.router(reader, home, clock),
@@ -57,16 +48,21 @@ def build_app(
         nodes.router(commands, reader),
         engines.router(),
     )
-    app.include_router(_open())
-    for room in rooms:
-        app.include_router(room, dependencies=bearer)
+    app = FastAPI(
+        title="rlark",
+        version=_version(),
+        description="Checked, leased, placed and verified training jobs for robot policies, on Ray.",
+        routes=[route for part in rooms for route in part.routes],
+        redirect_slashes=False,
+    )
+    problems.install(app)
     app.add_middleware(Gate, token=TokenFile(home.token), hosts=Hosts(home, hosts))
     return app
 
 
 def _open() -> APIRouter:
     """What needs no token."""
-    routes = APIRouter(tags=["platform"])
+    routes = room("platform", closed=False)
 
     @routes.get("/livez")
     def livez() -> JsonObject:
@@ -82,7 +78,7 @@ def _open() -> APIRouter:
 
 
 def _front(commands: Commands, reader: LedgerReader) -> APIRouter:
-    routes = APIRouter(tags=["platform"])
+    routes = room("platform")
 
     @routes.get("/")
     def index() -> JsonObject:
@@ -135,10 +131,6 @@ def _labels(labels: Mapping[str, str]) -> str:
 
     inside = ",".join(f'{key}="{quoted(value)}"' for key, value in labels.items())
     return f"{{{inside}}}" if inside else ""
-
-
-def _operation_id(route: APIRoute) -> str:
-    return route.name
 
 
 def _version() -> str:

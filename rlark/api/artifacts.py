@@ -14,8 +14,8 @@ from fastapi import APIRouter
 from fastapi.responses import Response, StreamingResponse
 
 from rlark.api.commands import JsonObject
-from rlark.api.jobs import PREFIX
 from rlark.api.problems import Problem
+from rlark.api.room import PREFIX, room
 from rlark.control.reader import LedgerReader
 from rlark.errors import ConflictError, NotFound
 from rlark.evidence import manifest
@@ -27,7 +27,7 @@ CHUNK = 256 * 1024
 
 def router(reader: LedgerReader, home: Home) -> APIRouter:
     """The routes of a Job's products."""
-    routes = APIRouter(prefix=f"{PREFIX}/jobs/{{name}}/artifacts", tags=["jobs"])
+    routes = room("jobs", f"{PREFIX}/jobs/{{name}}/artifacts")
 
     def folder(name: str) -> Path:
         reader.standing(name)

@@ -9,13 +9,14 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from rlark.api.body import Text
 from rlark.api.commands import Commands, JsonObject
+from rlark.api.room import room
 from rlark.errors import PlacementError, SpecError
 from rlark.spec.finding import Finding, exit_code, refusal
 
 
 def router(commands: Commands) -> APIRouter:
     """The routes that check a Job and store nothing."""
-    routes = APIRouter(prefix="/api/v1", tags=["checks"])
+    routes = room("checks", "/api/v1")
 
     @routes.post("/validate")
     def validate(text: Text) -> JsonObject:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from rlark.api.commands import JsonObject
+from rlark.api.room import room
 from rlark.engine import Engine, find_engines
 from rlark.errors import NotFound
 
 
 def router() -> APIRouter:
     """The routes of engines."""
-    routes = APIRouter(prefix="/api/v1/engines", tags=["engines"])
+    routes = room("engines", "/api/v1/engines")
 
     @routes.get("")
     def list_engines() -> JsonObject:

@@ -13,20 +13,20 @@ from rlark.api.body import Change, Text
 from rlark.api.checks import NOT_STORED
 from rlark.api.commands import Commands, JsonObject
 from rlark.api.follow import JobsWatcher
+from rlark.api.room import PREFIX, room
 from rlark.api.sse import respond
 from rlark.control.reader import LedgerReader, page_token
 from rlark.errors import UsageError
 from rlark.folder import Home
 from rlark.spec.status import JobStatus, Phase
 
-PREFIX = "/api/v1/rlinf.io/v1alpha1"
 PAGE = 500
 LARGEST_PAGE = 1000
 
 
 def router(commands: Commands, reader: LedgerReader, home: Home) -> APIRouter:
     """The routes of Jobs as objects."""
-    routes = APIRouter(prefix=f"{PREFIX}/jobs", tags=["jobs"])
+    routes = room("jobs", f"{PREFIX}/jobs")
     _all(routes, reader, home)
     _new(routes, commands, home)
     _one(routes, commands, reader, home)

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from rlark.api.body import Change
 from rlark.api.commands import Commands, JsonObject
-from rlark.api.jobs import PREFIX
+from rlark.api.room import PREFIX, room
 from rlark.control.reader import LedgerReader
 from rlark.errors import NotFound
 from rlark.plan.node import CATEGORY, GPU_MODEL
@@ -19,7 +19,7 @@ LOCAL = "local"
 
 def router(commands: Commands, reader: LedgerReader) -> APIRouter:
     """The routes of nodes, clusters and the queue."""
-    routes = APIRouter(tags=["nodes"])
+    routes = room("nodes")
 
     @routes.get(f"{PREFIX}/nodes")
     def list_nodes() -> JsonObject:

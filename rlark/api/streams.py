@@ -12,8 +12,8 @@ from fastapi.responses import Response, StreamingResponse
 from rlark.api import curves, logs
 from rlark.api.commands import JsonObject
 from rlark.api.follow import JobFollower
-from rlark.api.jobs import PREFIX
 from rlark.api.logs import Line, Wanted
+from rlark.api.room import PREFIX, room
 from rlark.api.sse import respond
 from rlark.control.reader import LedgerReader
 from rlark.folder import Home
@@ -25,7 +25,7 @@ Format = Literal["text", "records"]
 
 def router(reader: LedgerReader, home: Home, clock: Clock | None = None) -> APIRouter:
     """The routes that tell what a Job says."""
-    routes = APIRouter(prefix=f"{PREFIX}/jobs/{{name}}", tags=["jobs"])
+    routes = room("jobs", f"{PREFIX}/jobs/{{name}}")
     clock = clock or SystemClock()
 
     @routes.get("/logs", response_model=None)

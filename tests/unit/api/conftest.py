@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from rlark.folder import Home, JobFolder, write_text
 from rlark.testing import FakeClock, FakeCluster, a_node
 
 TOKEN = "a-token-for-tests-0123456789"
+ADDRESS = "http://127.0.0.1:19091"
 JOBS = "/api/v1/rlinf.io/v1alpha1/jobs"
 NODES = "/api/v1/rlinf.io/v1alpha1/nodes"
 
@@ -26,12 +28,16 @@ NODES = "/api/v1/rlinf.io/v1alpha1/nodes"
 class Api:
     """A platform and the way to ask it."""
 
-    app: FastAPI
     home: Home
     clock: FakeClock
     cluster: FakeCluster
     controller: Controller
     reader: LedgerReader
+
+    @cached_property
+    def app(self) -> FastAPI:
+        """Built when it is first asked: many tests look at the parts alone."""
+        return build_app(self.controller, self.reader, self.home, clock=self.clock)
 
     def ask(self, method: str, path: str, *, headers: dict[str, str] | None = None, **more: Any) -> httpx.Response:
         """One request, with the token unless the headers say otherwise."""
@@ -39,7 +45,7 @@ class Api:
 
         async def send() -> httpx.Response:
             transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:19091") as client:
+            async with httpx.AsyncClient(transport=transport, base_url=ADDRESS, trust_env=False) as client:
                 return await client.request(method, path, headers=sent, **more)
 
         return asyncio.run(send())
@@ -64,7 +70,7 @@ def api(tmp_path):
     cluster = FakeCluster([a_node(gpus=2)], clock)
     controller, reader = Controller(home, cluster, clock), LedgerReader(home)
     write_text(home.token, TOKEN + "\n")
-    yield Api(build_app(controller, reader, home, clock=clock), home, clock, cluster, controller, reader)
+    yield Api(home, clock, cluster, controller, reader)
     controller.close()
     reader.close()
 

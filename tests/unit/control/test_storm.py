@@ -61,10 +61,10 @@ def holds(platform) -> None:
     assert sorted(turn["job"] for turn in platform.reader.queue()) == sorted(waiting)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_whatever_happens(platform, seed):
     dice = random.Random(seed)
-    for _ in range(60):
+    for _ in range(40):
         order(platform, dice)
         platform.clock.advance(2.5)
         platform.controller.tick()
