@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -174,8 +174,14 @@ def get(session: Session, job: str) -> None:
     show_job(session.out, session.client.job(job).record)
 
 
-def show_job(out: Output, record: JsonObject) -> None:
-    """Print one Job."""
+def show_job(out: Output, record: JsonObject, more: Sequence[tuple[str, object]] = ()) -> None:
+    """Print one Job.
+
+    Args:
+        out: where to.
+        record: the Job's object.
+        more: further rows of its table.
+    """
     from rlark.sdk.display import summary
 
     status = status_of(record)
@@ -183,7 +189,7 @@ def show_job(out: Output, record: JsonObject) -> None:
     rows += [(f"rank {rank['component']}:{rank['rank']}", _rank_text(rank)) for rank in status.get("ranks") or ()]
     if out.mode == "wide":
         rows += [(item["type"], _condition_text(item)) for item in status.get("conditions") or ()]
-    out.pairs(rows, name=name_of(record), payload=record)
+    out.pairs([*rows, *more], name=name_of(record), payload=record)
 
 
 def _rank_text(rank: JsonObject) -> str:

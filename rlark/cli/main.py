@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -65,7 +66,10 @@ def root(context: click.Context) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The console script; ends the process with the exit code of contract and `rlark.errors`."""
+    """The console script; ends the process with one of the exit codes of `rlark.errors`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without UTF-8 shows ? rather than ending the program
+            stream.reconfigure(errors="replace")
     sys.exit(run(arguments))
 
 

@@ -165,10 +165,6 @@ class Output:
         if self.verbose:
             self.say(text)
 
-    def warn(self, text: str) -> None:
-        """Tell what should not be overlooked."""
-        self.say(f"{self._styled('warning', 'yellow')}: {text}")
-
     def error(self, error: RlarkError) -> None:
         """Tell what went wrong, where, and how to mend it; `-q` does not hide it."""
         sys.stderr.write(error_text(error, self._styled("error", "bold red")))

@@ -8,12 +8,13 @@ import click
 
 from rlark.cli.check import CHANGES, LABELS, NAME, draft_of, grid_of, verdict_line
 from rlark.cli.command import Command
-from rlark.cli.look import name_of, outcome_code, show_job
+from rlark.cli.look import outcome_code, show_job
 from rlark.cli.output import Output
 from rlark.cli.session import Session, pass_session
 from rlark.errors import INTERRUPTED, OK
 
 if TYPE_CHECKING:
+    from rlark.folder import Home
     from rlark.preflight import Preview
     from rlark.sdk.job import Job
 
@@ -70,7 +71,8 @@ def submit(
     grid = grid_of(seen)
     if grid:
         out.say(grid)
-    return _follow(out, job, of_the_run=exit_code == "job")
+    home = client.settings.home if client.settings.local else None
+    return _follow(out, job, home, of_the_run=exit_code == "job")
 
 
 def _tell_findings(out: Output, file: str, seen: Preview) -> None:
@@ -125,7 +127,7 @@ def come_back(name: str) -> str:
     return f"follow it: rlark logs -f {name}    look: rlark get {name}    end it: rlark stop {name}"
 
 
-def _follow(out: Output, job: Job, *, of_the_run: bool) -> int:
+def _follow(out: Output, job: Job, home: Home | None, *, of_the_run: bool) -> int:
     from rlark.cli.progress import follower
 
     if out.mode == "name":
@@ -139,17 +141,24 @@ def _follow(out: Output, job: Job, *, of_the_run: bool) -> int:
         out.say(f"\ndetached: {job.name} goes on\n{come_back(job.name)}")
         return INTERRUPTED
     record = job.refresh().record
-    if out.mode != "name":
-        show_job(out, record)
-    _epilogue(out, job)
+    if out.mode in ("json", "yaml"):
+        out.value(record)
+    elif out.mode != "name":
+        show_job(out, record, _whereabouts(home, job))
+        out.say(f"why it went so: rlark events {job.name}    again: rlark start {job.name}")
     return outcome_code(record, of_the_run=of_the_run)
 
 
-def _epilogue(out: Output, job: Job) -> None:
-    """Where everything is."""
-    name = name_of(job.record)
-    files = job.artifacts.list()
-    if files:
-        out.say(f"artifacts: {', '.join(str(item['path']) for item in files)}")
-        out.say(f"  rlark artifacts {name} pull    rlark artifacts {name} verify")
-    out.say(f"logs: rlark logs {name}    why: rlark events {name}")
+def _whereabouts(home: Home | None, job: Job) -> list[tuple[str, object]]:
+    """Where its products and its logs are.
+
+    Args:
+        home: the state directory, where it is on this machine.
+        job: whose.
+    """
+    files = [str(item["path"]) for item in job.artifacts.list()]
+    logs = home.job(job.name).logs(int(job.status.get("attempt") or 1)) if home else None
+    return [
+        ("artifacts", f"{', '.join(files)}; to get them: rlark artifacts {job.name} pull" if files else ""),
+        ("logs", f"{logs}; to read them: rlark logs {job.name}" if logs else f"rlark logs {job.name}"),
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -203,8 +204,9 @@ class Job:
         return self._follow_logs(query) if follow else self._read_logs(query)
 
     def _read_logs(self, query: JsonObject) -> Iterator[LogRecord]:
-        answer = self._transport.get(f"{self._path}/logs", **query, format="records")
-        return (LogRecord.from_json(item) for item in answer["items"])
+        with self._transport.stream(f"{self._path}/logs", query=query, accept="application/x-ndjson") as lines:
+            for line in lines:
+                yield LogRecord.from_json(json.loads(line))
 
     def _follow_logs(self, query: JsonObject) -> Iterator[LogRecord]:
         query = query | {"follow": True}

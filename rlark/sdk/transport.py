@@ -112,20 +112,26 @@ class Transport:
 
     @contextmanager
     def stream(
-        self, path: str, *, query: Mapping[str, object] | None = None, last_id: str = ""
+        self,
+        path: str,
+        *,
+        query: Mapping[str, object] | None = None,
+        last_id: str = "",
+        accept: str = "text/event-stream",
     ) -> Iterator[Iterator[str]]:
-        """Open an event stream and give its lines while they come.
+        """Open a stream and give its lines while they come.
 
         Args:
             path: absolute, already quoted.
             query: parameters.
             last_id: the id of the last event that arrived, to go on behind it.
+            accept: what it should be made of; server-sent events by default.
 
         Raises:
             RlarkError: the API refused.
             ClusterError: nothing answers, or the stream broke.
         """
-        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
+        headers = {"Accept": accept} | ({"Last-Event-ID": last_id} if last_id else {})
         with self._open("GET", path, query=query, headers=headers, silence=STREAM_SILENCE) as response:
             if response.status >= 400:
                 raise self._refusal(self._whole(response))

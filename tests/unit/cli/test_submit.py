@@ -62,9 +62,9 @@ def test_a_job_is_followed_to_its_end(rlark: Any, lives: Any) -> None:
         "0",
     )
     assert f"demo: submitted to {lives.address}" in result.err
-    assert "artifacts: policy.onnx" in result.err
-    assert "rlark artifacts demo verify" in result.err
-    assert "rlark logs demo" in result.err
+    assert rows["artifacts"] == "policy.onnx; to get them: rlark artifacts demo pull"
+    assert rows["logs"] == f"{lives.home.root}/jobs/demo/logs/attempt-1; to read them: rlark logs demo"
+    assert "rlark events demo" in result.err
 
 
 def test_a_failed_job(rlark: Any, lives: Any) -> None:

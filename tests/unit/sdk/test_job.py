@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -93,11 +94,13 @@ def test_check_gives_a_good_one_back(api: Any, job_record: Make) -> None:
 
 def test_logs_as_records(api: Any, job_record: Make) -> None:
     items = [{"line": "a", "stream": "env-0", "component": "env", "rank": 0, "attempt": 2, "time": None}, {"line": "b"}]
-    api.says(f"{ROUTE}/logs", {"items": items})
+    lines = "".join(f"{json.dumps(item)}\n" for item in items)
+    api.says(f"{ROUTE}/logs", lines.encode(), kind="application/x-ndjson")
     records = list(job(api, job_record()).logs(tail=2, component="env"))
     assert records == [LogRecord("a", "env-0", 2, "env", 0), LogRecord("b")]
     assert [str(record) for record in records] == ["a", "b"]
-    assert api.asked[0]["query"] == "tail=2&component=env&format=records"
+    assert api.asked[0]["query"] == "tail=2&component=env"
+    assert api.asked[0]["headers"]["Accept"] == "application/x-ndjson"
 
 
 def test_followed_logs_end_with_the_job_and_know_its_outcome(api: Any, job_record: Make) -> None:
