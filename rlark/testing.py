@@ -19,12 +19,13 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from rlark.cluster.base import Busy, Handle, Observation, Released, Report
+from rlark.cluster.base import Busy, Handle, Observation, Released
 from rlark.errors import ClusterError, PlacementError
 from rlark.folder import JobFolder, append_line, read_lines
 from rlark.host.clock import Clock, stamp
 from rlark.plan.node import Device, HeadAddress, Inventory, Lease, Node, default_labels
 from rlark.plan.plan import Ask
+from rlark.spec.report import Report
 
 GIB = 2**30
 

@@ -11,9 +11,10 @@ from datetime import datetime, timedelta
 
 from pydantic import JsonValue
 
-from rlark.cluster.base import Observation, Report
+from rlark.cluster.base import Observation
 from rlark.control.record import Event, JobRecord, Kind
 from rlark.evidence.verify import Verdict
+from rlark.spec.report import Report
 from rlark.spec.status import ConditionType, Phase
 
 STOP_MARGIN_S = 15.0

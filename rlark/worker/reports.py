@@ -9,9 +9,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from rlark.cluster.base import Report
 from rlark.folder import JobFolder
 from rlark.host.clock import Clock, stamp
+from rlark.spec.report import Report
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What the system says when there is no room: the disk, the quota, the file's limit."""

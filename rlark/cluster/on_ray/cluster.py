@@ -15,7 +15,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlark.cluster.base import Busy, Handle, Observation, Released, Report
+from rlark.cluster.base import Busy, Handle, Observation, Released
 from rlark.cluster.on_ray import leases, nodes, remains
 from rlark.cluster.on_ray.jobs import JobsApi
 from rlark.cluster.on_ray.leases import Group
@@ -28,6 +28,7 @@ from rlark.host.clock import Clock
 from rlark.host.process import ProcessId
 from rlark.plan.node import HeadAddress, Inventory, Lease
 from rlark.plan.plan import Ask
+from rlark.spec.report import Report
 
 STOP_MARGIN_S = 6
 ASK_S = 1.0

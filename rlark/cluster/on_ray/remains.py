@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from rlark.cluster.base import Report
 from rlark.folder import JobFolder
 from rlark.host import process
 from rlark.host.process import ProcessId
+from rlark.spec.report import Report
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SLACK_S = 2.0

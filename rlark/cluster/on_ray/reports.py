@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlark.cluster.base import Report
 from rlark.folder import read_lines
+from rlark.spec.report import Report
 
 
 @dataclass

@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rlark.cluster.base import Report
 from rlark.cluster.on_ray import remains
 from rlark.folder import Home
 from rlark.host import process
 from rlark.host.clock import stamp
+from rlark.spec.report import Report
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from rlark.cluster.base import Report
 from rlark.cluster.on_ray.reports import ReportFiles, parse
+from rlark.spec.report import Report
 
 
 @pytest.fixture

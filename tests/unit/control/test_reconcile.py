@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rlark.cluster.base import Handle, Observation, Report
+from rlark.cluster.base import Handle, Observation
 from rlark.control.phases import transition
 from rlark.control.reconcile import FORCE_MARGIN_S, STOP_MARGIN_S, reconcile
 from rlark.control.record import Event, JobRecord, Kind, Wanted
 from rlark.plan.node import Lease
+from rlark.spec.report import Report
 from rlark.spec.status import JobStatus, Phase
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
