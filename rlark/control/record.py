@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -13,7 +12,7 @@ from rlark.cluster.base import Handle
 from rlark.model import StoredModel
 from rlark.plan.node import Lease
 from rlark.plan.plan import Ask
-from rlark.spec.status import EventRecord, JobStatus, Phase
+from rlark.spec.status import EventRecord, JobStatus, Moment, Phase
 
 JsonObject = dict[str, Any]
 
@@ -67,7 +66,7 @@ class Event(StoredModel):
 
     seq: int = 0
     kind: Kind
-    time: datetime
+    time: Moment
     attempt: int = 0
     type: Literal["Normal", "Warning"] = "Normal"
     reason: str
@@ -148,8 +147,8 @@ class JobRecord(StoredModel):
     stopped: bool = False
     again: bool = False
     deleting: bool = False
-    stop_asked_at: datetime | None = None
-    stop_forced_at: datetime | None = None
+    stop_asked_at: Moment | None = None
+    stop_forced_at: Moment | None = None
 
     @property
     def ended(self) -> bool:

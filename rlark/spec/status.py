@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, PlainSerializer
 
+from rlark.host.clock import stamp
 from rlark.model import StoredModel
+
+Moment = Annotated[datetime, PlainSerializer(stamp, return_type=str, when_used="json")]
+"""A time of day, aware, written like every other time: `2026-01-31T12:00:00.123Z`."""
 
 
 class Phase(StrEnum):
@@ -47,7 +51,7 @@ class Condition(StoredModel):
     status: Literal["True", "False", "Unknown"]
     reason: str = ""
     message: str = ""
-    last_transition_time: datetime
+    last_transition_time: Moment
 
 
 class EventRecord(StoredModel):
@@ -63,7 +67,7 @@ class EventRecord(StoredModel):
     """
 
     seq: int = 0
-    time: datetime
+    time: Moment
     attempt: int = 0
     type: Literal["Normal", "Warning"] = "Normal"
     reason: str
@@ -157,9 +161,9 @@ class JobStatus(StoredModel):
     node: str | None = None
     exit_code: int | None = None
     digest: str = ""
-    created_at: datetime | None = None
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
+    created_at: Moment | None = None
+    started_at: Moment | None = None
+    finished_at: Moment | None = None
     conditions: list[Condition] = Field(default_factory=list)
     queue: QueueStatus | None = None
     lease: LeaseStatus | None = None
