@@ -1,4 +1,4 @@
-"""A wire between two processes of a run: frames of arrays over a Unix socket, nothing pickled.
+"""A wire between two processes of a run: frames of bytes over a Unix socket.
 
 A frame is eight bytes of length and then that many bytes. The socket itself gives the rest: a full
 buffer holds the sender back, and the end of the stream tells that the peer is gone.
@@ -10,13 +10,8 @@ import contextlib
 import pickle
 import socket
 import struct
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-
-from rlark.runtime.component import Array
 
 PATIENCE_S = 1800.0
 """How long a live peer may stay silent; a dead one is noticed at once."""
@@ -25,7 +20,6 @@ LONGEST_PATH = 107
 _HEADER = struct.Struct("<Q")
 _CREDENTIALS = struct.Struct("3i")
 _BUFFER = 1 << 20
-_ALIGN = 16
 
 
 class PeerLost(Exception):
@@ -224,49 +218,3 @@ def require_short(path: Path) -> None:
     """
     if len(str(path).encode()) > LONGEST_PATH:
         raise ValueError(f"{path} is too long for a socket ({LONGEST_PATH} bytes); set TMPDIR to a shorter folder")
-
-
-class Packet:
-    """Arrays of fixed shapes in one buffer, sent and received without a copy of their own.
-
-    Attributes:
-        arrays: by field, views into the buffer.
-    """
-
-    def __init__(self, fields: Mapping[str, tuple[Sequence[int], type]]) -> None:
-        """Lay the fields out one after the other.
-
-        Args:
-            fields: name -> (shape, type), in the order in which they are sent.
-        """
-        self._ends: dict[str, int] = {}
-        starts, end = {}, 0
-        for name, (shape, kind) in fields.items():
-            starts[name] = -(-end // _ALIGN) * _ALIGN
-            end = starts[name] + int(np.prod(shape)) * np.dtype(kind).itemsize
-            self._ends[name] = end
-        self._buffer = memoryview(bytearray(end))
-        self.arrays: dict[str, Array] = {
-            name: np.frombuffer(self._buffer[starts[name] : self._ends[name]], kind).reshape(shape)
-            for name, (shape, kind) in fields.items()
-        }
-
-    def send(self, channel: Channel, upto: str | None = None) -> None:
-        """Send all fields, or those up to and including one.
-
-        Raises:
-            PeerLost: nobody takes them.
-        """
-        channel.send(self._buffer if upto is None else self._buffer[: self._ends[upto]])
-
-    def receive(self, channel: Channel) -> int:
-        """Receive what the peer's packet sent; `has` tells which fields came.
-
-        Raises:
-            PeerLost: nothing comes.
-        """
-        return channel.receive_into(self._buffer)
-
-    def has(self, length: int, field: str) -> bool:
-        """Whether a received length covers a field."""
-        return length >= self._ends[field]

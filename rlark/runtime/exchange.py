@@ -20,8 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlark.runtime import weights
-from rlark.runtime.channel import Channel, Packet
+from rlark.runtime.channel import Channel
 from rlark.runtime.component import Actor, Env, FloatArray, Metrics, Rollout, Shape, State, Step
+from rlark.runtime.packet import Packet
 from rlark.runtime.trajectory import Trajectory, TrajectoryBuffer, bootstrap_of
 
 

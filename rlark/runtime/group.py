@@ -11,7 +11,6 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rlark.errors import ClusterError
-from rlark.host.ports import listening
 from rlark.plan.node import HeadAddress
 from rlark.runtime import seat
 from rlark.runtime.rank import Rank
@@ -46,13 +45,8 @@ class RayGroup:
             node_id: Ray's id of the leased node; empty for wherever Ray likes.
 
         Raises:
-            ClusterError: it does not answer.
+            ConnectionError: Ray cannot attach.
         """
-        host, _, port = head.address.rpartition(":")
-        if not listening(host, int(port)):
-            raise ClusterError(
-                f"The Ray head at {head.address} does not answer.", hint="rlark doctor says what listens where"
-            )
         ray.init(
             address=head.address,
             namespace=head.namespace,
@@ -85,7 +79,7 @@ class RayGroup:
         try:
             ray.get(ended[0])
         except Exception as error:  # noqa: BLE001  Ray says with many classes that an actor is gone
-            return " ".join(str(error).split())[:_WORDS]
+            return _short(str(error))
         return "it ended by itself"
 
     def end(self) -> None:
@@ -96,6 +90,12 @@ class RayGroup:
     def close(self) -> None:
         """Leave the head."""
         ray.shutdown()
+
+
+def _short(said: str) -> str:
+    """What Ray says of a death, without what we know already and without its guesses."""
+    text = " ".join(said.split()).partition(" Some common causes include")[0]
+    return (text.rpartition("Worker exit detail: ")[2] or text)[:_WORDS]
 
 
 def _patiently(start: Callable[[], Any]) -> Any:

@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlark.engine import Engine, find_engines, load_attribute
-from rlark.errors import RlarkError, UsageError
+from rlark.errors import ClusterError, RlarkError, UsageError
 from rlark.folder import write_json
+from rlark.host import ports
 from rlark.runtime.assignment import Assignment
 from rlark.runtime.failure import Cause, RunFailed
-from rlark.runtime.rank import FUSED, THREADS, fused_rank, rank_env
+from rlark.runtime.rank import FUSED, THREADS, fused_rank, rank_env, rank_status
 from rlark.runtime.seat import show_stacks_on_request
 from rlark.runtime.stop import STOPPED, Stop, Stopped
 from rlark.spec.status import RankStatus
@@ -96,22 +97,12 @@ def _work(assignment: Assignment, engine: Engine, stop: Stop) -> None:
 @contextmanager
 def _fused(assignment: Assignment, engine: Engine, _stop: Stop) -> Iterator[tuple[Workload, Trainer]]:
     rank = fused_rank(assignment.plan, assignment.lease)
-    env = rank_env(rank, assignment.lease, os.environ, assignment.plan.env)
-    os.environ.update(env)  # before numpy or torch is loaded
+    os.environ |= rank_env(rank, assignment.lease, os.environ, assignment.plan.env)  # before numpy or torch is loaded
     from rlark.runtime.trainer import FusedTrainer
 
     workload = _workload(assignment, engine)
     trainer = FusedTrainer(workload, rank.threads)
-    status = RankStatus(
-        component=FUSED,
-        rank=0,
-        pid=os.getpid(),
-        gpus=list(rank.gpus),
-        visible_devices=env["CUDA_VISIBLE_DEVICES"],
-        faked=any(assignment.lease.devices[gpu].faked for gpu in rank.gpus),
-        log="stdout.log",
-    )
-    _write_ranks(assignment, fused=True, ranks=[status])
+    _write_ranks(assignment, fused=True, ranks=[rank_status(rank, assignment.lease, os.getpid())])
     yield workload, trainer
 
 
@@ -120,6 +111,11 @@ def _placed(assignment: Assignment, engine: Engine, stop: Stop) -> Iterator[tupl
     head = assignment.lease.head
     if head is None:
         raise UsageError("The Job is placed on ranks of its own, and no Ray head was leased for it.")
+    host, _, port = head.address.rpartition(":")
+    if not ports.listening(host, int(port)):  # Ray itself would try for a minute
+        raise ClusterError(
+            f"The Ray head at {head.address} does not answer.", hint="rlark doctor says what listens where"
+        )
     if head.token_path:
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": head.token_path}
     os.environ.setdefault(THREADS, str(max(1, int(assignment.lease.cpus))))  # this process exports at the end

@@ -14,7 +14,7 @@ from rlark.errors import UsageError
 from rlark.runtime.assignment import Assignment
 from rlark.runtime.component import DeviceUse, Metrics, Shape, State
 from rlark.runtime.exchange import columns
-from rlark.runtime.rank import Rank, rank_env, ranks_of, visible_devices
+from rlark.runtime.rank import Rank, rank_env, rank_status, ranks_of
 from rlark.runtime.roster import Group, Roster
 from rlark.runtime.seat import Posting
 from rlark.runtime.trainer import averaged, require_same_ranks, require_same_size
@@ -59,18 +59,11 @@ class PlacedTrainer:
         self._size = (shape.num_envs, shape.observation_size)
         ready = self._roster.gather()
         self._device = ready[self._ranks["actor"][0]].device or self._device
-        faked = any(device.faked for device in self._lease.devices)
+        processes = self._roster.processes
         return [
-            RankStatus(
-                component=rank.component,
-                rank=rank.rank,
-                pid=process.pid if process else 0,
-                gpus=list(rank.gpus),
-                visible_devices=visible_devices(rank, self._lease),
-                faked=faked and bool(rank.gpus),
-                log=rank.log,
-            )
-            for rank, process in self._roster.processes.items()
+            rank_status(rank, self._lease, process.pid if (process := processes[rank]) else 0)
+            for ranks in self._ranks.values()
+            for rank in ranks
         ]
 
     def iterate(self) -> Metrics:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rlark.host.environment import allowed
 from rlark.plan.node import Lease, LogicalGpu
 from rlark.plan.plan import Plan
+from rlark.spec.status import RankStatus
 
 PLATFORM = (
     "RLARK_JOB",
@@ -62,7 +63,9 @@ class Rank:
 
     @property
     def log(self) -> str:
-        """Its log file in the attempt's log folder."""
+        """Its log file in the attempt's log folder; a fused rank is the run itself and logs as it does."""
+        if self.component == FUSED:
+            return "stdout.log"
         return f"{self.component}-{self.rank}.log"
 
 
@@ -108,6 +111,19 @@ def rank_env(
         "CUDA_VISIBLE_DEVICES": devices,
         THREADS: str(rank.threads),
     }
+
+
+def rank_status(rank: Rank, lease: Lease, pid: int) -> RankStatus:
+    """A rank as it really runs, for `ranks.json`."""
+    return RankStatus(
+        component=rank.component,
+        rank=rank.rank,
+        pid=pid,
+        gpus=list(rank.gpus),
+        visible_devices=visible_devices(rank, lease),
+        faked=any(lease.devices[gpu].faked for gpu in rank.gpus),
+        log=rank.log,
+    )
 
 
 def threads_of(plan: Plan, lease: Lease, component: str) -> int:

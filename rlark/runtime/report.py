@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from rlark.folder import JobFolder, append_line
 from rlark.host.clock import Clock, stamp
 from rlark.runtime.component import Metrics
+from rlark.runtime.tensorboard import EventFile
 
 LINES = 8
 """About how many progress lines a run prints between its first and its last."""
-FLUSH_S = 5.0
 
 
 def finite(value: float) -> float | None:
@@ -51,7 +51,6 @@ class Reporter:
         Raises:
             OSError: the TensorBoard folder cannot be made.
         """
-        tensorboard.mkdir(parents=True, exist_ok=True)
         self._metrics = folder.metrics
         self._engine = engine
         self._iterations = iterations
@@ -59,7 +58,7 @@ class Reporter:
         self._progress = progress
         self._clock = clock
         self._out = out or sys.stdout
-        self._board = TensorBoard(tensorboard, clock)
+        self._board = EventFile(tensorboard, clock)
 
     def iteration(self, number: int, metrics: Metrics, env_steps: int, elapsed_s: float) -> None:
         """Report one finished iteration.
@@ -89,41 +88,8 @@ class Reporter:
                 file=self._out,
                 flush=True,
             )
-        self._board.write(number, values)
+        self._board.write(number, {name: value for name, value in values.items() if value is not None})
 
     def close(self) -> None:
         """Flush what is not on disk yet."""
         self._board.close()
-
-
-class TensorBoard:
-    """An event file, opened with the first number: its library is slow to load where torch is not loaded yet."""
-
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        """Remember where; nothing is written yet."""
-        self._folder = folder
-        self._clock = clock
-        self._flushed = clock.monotonic()
-        self._writer: Any = None
-
-    def write(self, step: int, values: Mapping[str, float | None]) -> None:
-        """Append one event that carries all numbers of a step; those not measured are left out."""
-        from tensorboardX.proto.event_pb2 import Event
-        from tensorboardX.proto.summary_pb2 import Summary
-
-        if self._writer is None:
-            from tensorboardX.event_file_writer import EventsWriter
-
-            self._writer = EventsWriter(str(self._folder / "events"))
-        points = [Summary.Value(tag=name, simple_value=value) for name, value in values.items() if value is not None]
-        event = Event(wall_time=self._clock.now().timestamp(), step=step, summary=Summary(value=points))
-        self._writer.write_event(event)
-        if self._clock.monotonic() - self._flushed >= FLUSH_S:
-            self._writer.flush()
-            self._flushed = self._clock.monotonic()
-
-    def close(self) -> None:
-        """Flush and close the file."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import selectors
 import shutil
 import tempfile
@@ -135,7 +136,8 @@ class Roster:
                     self._give_up(Cause(rank.component, rank.rank, "Timeout", f"{name} did not start in {START_S:g} s"))
             return
         rank = awaited.pop(name)
-        member = _Member(self._postings[rank], control, process.identify(control.peer_pid))
+        own = control.peer_pid == os.getpid()  # a group may run ranks as threads: those are not for us to kill
+        member = _Member(self._postings[rank], control, None if own else process.identify(control.peer_pid))
         self._members[rank] = member
         self._tell(member, member.posting)
 

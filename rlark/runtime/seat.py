@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import select
 import signal
 import sys
 import time
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rlark.engine import load_attribute
 from rlark.plan.plan import Plan
-from rlark.runtime.channel import Channel, Endpoint, PeerLost, connect
+from rlark.runtime.channel import PATIENCE_S, Channel, Endpoint, PeerLost, connect
 from rlark.runtime.rank import Rank
 
 if TYPE_CHECKING:
@@ -176,6 +177,7 @@ class _Meeting:
         from rlark.runtime.exchange import columns
 
         self.rank = posting.rank
+        self._control = control
         self._plan = posting.plan
         self._sockets = Path(posting.sockets)
         self._num_envs = num_envs
@@ -201,9 +203,16 @@ class _Meeting:
         """Channels to the ranks that call, in the order of their ranks; nobody else is expected afterwards."""
         if self._endpoint is None:
             return {}
-        found = dict(self._endpoint.accept() for _ in range(count))
+        found = dict(self._next_caller(self._endpoint) for _ in range(count))
         self._endpoint.close()
         return dict(sorted((int(name.rpartition("-")[2]), channel) for name, channel in found.items()))
+
+    def _next_caller(self, endpoint: Endpoint) -> tuple[str, Channel]:
+        """The next rank that calls, unless the driver gives the run up meanwhile."""
+        readable, _, _ = select.select([endpoint.fileno(), self._control.fileno()], [], [], PATIENCE_S)
+        if self._control.fileno() in readable:
+            raise PeerLost("the driver gave the run up while the ranks were meeting")
+        return endpoint.accept()
 
     def world_size(self, component: str) -> int:
         """How many ranks a component has."""

@@ -66,6 +66,13 @@ class Fault(Section):
     how: Literal["raise", "exit", "kill", "hang", "no_space"] = "raise"
 
 
+class ToySection(Section):
+    """What only tests want."""
+
+    pace_s: float = 0.0
+    fault: Fault | None = None
+
+
 class ToyConfig(Section):
     """All of it. `toy.pace_s` makes each iteration last longer, `toy.fault` breaks one rank."""
 
@@ -75,14 +82,4 @@ class ToyConfig(Section):
     env: EnvSection = EnvSection()
     rollout: dict[str, Any] = Field(default_factory=dict)
     actor: ActorSection = ActorSection()
-    toy: ToySection = Field(default_factory=lambda: ToySection())
-
-
-class ToySection(Section):
-    """What only tests want."""
-
-    pace_s: float = 0.0
-    fault: Fault | None = None
-
-
-ToyConfig.model_rebuild()
+    toy: ToySection = ToySection()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from rlark.evidence.result import Artifact, Checkpoint, Result, Source
 from rlark.folder import write_json
 from rlark.runtime.checkpoint import load_actor

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlark.runtime.channel import Channel, Endpoint, PeerLost, connect
+
+
+@pytest.fixture
+def pair():
+    left, right = (Channel(end, peer=name) for end, name in zip(socket.socketpair(), ("right", "left"), strict=True))
+    yield left, right
+    left.close()
+    right.close()
+
+
+def test_frames_arrive_whole_and_in_order(pair):
+    left, right = pair
+    left.send(b"first", b" half")
+    left.send(b"")
+    left.send(b"last")
+    assert [bytes(right.receive()) for _ in range(3)] == [b"first half", b"", b"last"]
+
+
+def test_a_frame_larger_than_the_socket_waits_for_its_reader(pair):
+    left, right = pair
+    data = os.urandom(8 << 20)
+    sender = threading.Thread(target=left.send, args=(data, data[:3]))
+    sender.start()
+    assert right.receive() == data + data[:3]
+    sender.join(5)
+    assert not sender.is_alive()
+
+
+def test_objects_pass(pair):
+    left, right = pair
+    left.send_object({"verb": "iterate", "array": np.arange(3)})
+    assert right.receive_object()["array"].tolist() == [0, 1, 2]
+
+
+def test_the_end_of_a_peer_is_told_with_its_name(pair):
+    left, right = pair
+    left.close()
+    with pytest.raises(PeerLost, match="left hung up: its process ended"):
+        right.receive()
+    with pytest.raises(PeerLost, match="left is gone"):
+        right.send(b"x" * (4 << 20))
+
+
+def test_a_peer_that_dies_within_a_frame_is_lost_too():
+    ours, theirs = socket.socketpair()
+    channel = Channel(ours, peer="env-0")
+    theirs.sendall((100).to_bytes(8, "little") + b"only this")
+    theirs.close()
+    with pytest.raises(PeerLost, match="env-0 hung up"):
+        channel.receive()
+    channel.close()
+
+
+def test_a_silent_peer_is_not_waited_for_without_end():
+    ours, theirs = socket.socketpair()
+    channel = Channel(ours, peer="actor-0", patience_s=0.05)
+    with pytest.raises(PeerLost, match=r"actor-0 was silent for 0\.05 s"):
+        channel.receive()
+    channel.close()
+    theirs.close()
+
+
+def test_a_frame_that_was_not_agreed_is_refused(pair):
+    left, right = pair
+    left.send(b"12345")
+    with pytest.raises(ValueError, match="left sent 5 bytes where at most 4 were agreed"):
+        right.receive_into(memoryview(bytearray(4)))
+
+
+def test_peers_meet_by_name_and_the_kernel_says_who_calls(tmp_path: Path):
+    endpoint = Endpoint(tmp_path / "rollout-0")
+    caller = connect(tmp_path / "rollout-0", "env-3", "rollout-0")
+    name, channel = endpoint.accept()
+    assert (name, channel.peer, caller.peer) == ("env-3", "env-3", "rollout-0")
+    assert channel.peer_pid == os.getpid()
+    endpoint.close()
+    caller.send(b"still there")
+    assert channel.receive() == b"still there"
+    caller.close()
+    channel.close()
+
+
+def test_nobody_comes_and_nobody_listens(tmp_path: Path):
+    endpoint = Endpoint(tmp_path / "control")
+    with pytest.raises(PeerLost, match=r"nobody came to control within 0\.01 s"):
+        endpoint.accept(0.01)
+    endpoint.close()
+    with pytest.raises(PeerLost, match="the driver does not answer at control"):
+        connect(tmp_path / "control", "env-0", "the driver")
+
+
+def test_a_path_too_long_for_a_socket_says_what_to_do():
+    with pytest.raises(ValueError, match="set TMPDIR to a shorter folder"):
+        Endpoint(Path("/tmp") / ("x" * 120))
