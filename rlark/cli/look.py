@@ -302,19 +302,3 @@ def metrics(session: Session, job: str) -> None:
 
 def _cell(name: str) -> Callable[[JsonObject], Any]:
     return lambda row: row[name]
-
-
-QUEUE_COLUMNS = (
-    Column("POSITION", lambda item: item["position"]),
-    Column("JOB", lambda item: item["job"]),
-    Column("PRIORITY", lambda item: item.get("priority", 0)),
-    Column("REASON", lambda item: item["reason"]),
-)
-
-
-@click.command(cls=Command, short_help="Show which Jobs wait, and what for.", examples=("rlark queue",))
-@pass_session
-def queue(session: Session) -> None:
-    """Show which Jobs wait, in their order, and what each waits for."""
-    items = session.client.queue()
-    session.out.records(items, QUEUE_COLUMNS, name=lambda item: str(item["job"]), none="nothing waits")

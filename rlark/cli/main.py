@@ -26,7 +26,7 @@ ENTRIES = {
     "events": Entry(LOOK, "look", "Tell why things happened to a Job."),
     "metrics": Entry(LOOK, "look", "Print a Job's training curves."),
     "artifacts": Entry(LOOK, "artifacts", "List, pull or verify what a Job made."),
-    "queue": Entry(LOOK, "look", "Show which Jobs wait, and what for."),
+    "queue": Entry(LOOK, "queue", "Show which Jobs wait, and what for."),
     "stop": Entry(MANAGE, "manage", "Stop Jobs, gracefully first."),
     "start": Entry(MANAGE, "manage", "Start ended Jobs again: a new attempt."),
     "restart": Entry(MANAGE, "manage", "Stop Jobs and start them again."),

@@ -222,3 +222,17 @@ def test_the_queue_says_who_waits_for_what(rlark: Any, platform: Any) -> None:
     assert "first" in rows[1][3]
     assert "first" in rlark("jobs", "--phase", "pending").rows[1][7]
     assert rlark("queue", "-q").out == "second\n"
+
+
+def test_what_if_a_job_were_submitted(rlark: Any, platform: Any) -> None:
+    two = platform.write_job("two", gpu=2)
+    assert dict(rlark("queue", "--what-if", two).rows)["starts"] == "at once"
+    submit(rlark, platform, "one", gpu=1)
+    waits = rlark("queue", "--what-if", two, "-o", "json").json
+    assert (waits["startsNow"], waits["position"]) == (False, 1)
+    assert waits["reason"] == "asks for 2 GPUs, 1 of 2 are free (1 by one)"
+    submit(rlark, platform, "two", gpu=2)
+    behind = dict(rlark("queue", "--what-if", platform.write_job("three")).rows)
+    assert (behind["starts"], behind["reason"]) == ("waits at position 2", "behind two")
+    assert dict(rlark("queue", "--what-if", platform.write_job("urgent", priority=1)).rows)["starts"] == "at once"
+    assert rlark("queue", "--what-if", platform.write_job("big", gpu=9)).code == 4
