@@ -15,7 +15,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import yaml
 
+from rlark.boot import state as boot_state
+from rlark.control.reader import LedgerReader
 from rlark.folder import Home, read_json
 from rlark.host import head as heads
 from rlark.host import ports, process
@@ -95,16 +98,53 @@ def new_home(state, name):
     return home
 
 
+JOB = """
+apiVersion: rlinf.io/v1alpha1
+kind: Job
+metadata: {name: slow}
+spec:
+  terminationGrace: 20s
+  tasks:
+    - name: worker
+      head: true
+      agentType: Ray
+      ray:
+        replicas: 1
+        config:
+          inline:
+            cluster: {num_nodes: 1, component_placement: {"actor,rollout,env": 0}}
+            runner: {engine: toy, max_epochs: 100000, fuse: auto}
+            toy: {pace_s: 0.1}
+"""
+
+
 @pytest.fixture(scope="module")
 def platform(state):
-    """A platform of this module, with four faked GPUs."""
+    """A platform of this module, with four faked GPUs and the engine for tests."""
     home = new_home(state, "p")
+    engines = str(Path(__file__).parents[1] / "engine_for_tests")
     code, record, talk = boot(
-        "up", home, "--port", free_port(), "--num-cpus", 2, "--num-gpus", 4, "--labels", "team=nav"
+        "up", home, "--port", free_port(), "--num-cpus", 2, "--num-gpus", 4, "--labels", "team=nav", PYTHONPATH=engines
     )
     assert code == 0, (record, talk)
     yield home
     boot("down", home, "--force")
+
+
+@pytest.fixture(scope="module")
+def slow_job(platform):
+    """A Job that runs until somebody stops it; gives a function that asks how it stands."""
+
+    def status():
+        code, body = get(platform, "/api/v1/rlinf.io/v1alpha1/jobs/slow", timeout=20)
+        assert code == 200, body
+        return json.loads(body)["status"]
+
+    boot_state.call(
+        platform, read_json(platform.platform)["address"], "POST", "/api/v1/rlinf.io/v1alpha1/jobs", yaml.safe_load(JOB)
+    )
+    until(lambda: status()["progress"] is not None, 60, "the Job has learned something")
+    return status
 
 
 def test_up_says_what_runs_and_writes_it_down(platform):
@@ -197,13 +237,16 @@ def test_the_dashboard_comes_back(platform):
     assert one(platform, "/dashboard/dashboard.py") != killed
 
 
-def test_the_controller_comes_back(platform):
+def test_the_controller_comes_back_and_its_job_runs_on(platform, slow_job):
+    ranks = slow_job()["ranks"]
     killed = one(platform, "ray::ControllerActor")
     os.kill(killed.pid, signal.SIGKILL)
     until(lambda: not process.alive(killed), 5, "killed")
     status, body = get(platform, "/readyz", timeout=20)
     assert status == 200, body
     assert one(platform, "ray::ControllerActor") != killed
+    standing = slow_job()
+    assert (standing["phase"], standing["attempt"], standing["ranks"]) == ("Running", 1, ranks)
 
 
 def test_the_api_replica_comes_back(platform):
@@ -221,17 +264,21 @@ def test_serves_proxy_comes_back(platform):
     until(lambda: get(platform, "/livez")[0] == 200, 25, "the port answers again")
 
 
-def test_a_killed_supervisor_leaves_a_platform_that_down_ends(platform):
+def test_a_killed_supervisor_leaves_a_platform_that_down_ends_jobs_first(platform, slow_job):
     before = everything(platform)
     os.kill(before[0].pid, signal.SIGKILL)
     until(lambda: not process.alive(before[0]), 5, "killed")
     code, record, talk = boot("up", platform)
     assert (code, record["attached"]) == (0, False)
     assert "supervisor was killed" in talk
-    code, answer, _ = boot("down", platform)
-    assert (code, answer["stopped"]) == (0, True)
+    assert slow_job()["phase"] == "Running"
+    assert boot("down", platform)[:2] == (0, {"stopped": True, "jobs": ["slow"]})
     assert nothing_left(before)
     assert not platform.platform.exists()
+    ended = json.loads((platform.job("slow").reports).read_text().strip().splitlines()[-1])
+    assert (ended["type"], ended["reason"]) == ("Outcome", "Stopped")
+    standing = LedgerReader(platform).job("slow")["status"]
+    assert (standing["phase"], standing["attempt"]) == ("Stopped", 1)
 
 
 @pytest.fixture
