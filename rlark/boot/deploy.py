@@ -80,7 +80,7 @@ def deploy(home: Home, head: HeadAddress, host: str, port: int, *, attached: boo
             while not (serve_runs() or proxy.done()):
                 time.sleep(0.02)
             _check_owner(controller, home)
-            serve.run(_application(home, here), name=APP, route_prefix="/")
+            serve.run(_application(home, here, host), name=APP, route_prefix="/")
             proxy.result()
     except (RayError, RuntimeError, TimeoutError, ValueError) as error:
         raise ClusterError(f"The API did not start on Ray Serve: {error}") from error
@@ -112,7 +112,7 @@ def _check_owner(controller: Any, home: Home) -> None:
         )
 
 
-def _application(home: Home, node_id: str) -> Any:
+def _application(home: Home, node_id: str, host: str) -> Any:
     root = str(home.root)
 
     def build() -> FastAPI:
@@ -120,7 +120,7 @@ def _application(home: Home, node_id: str) -> Any:
         from rlark.control.reader import LedgerReader
 
         folder = Home(Path(root))
-        return build_app(RemoteCommands(), LedgerReader(folder), folder)
+        return build_app(RemoteCommands(), LedgerReader(folder), folder, hosts=[host])
 
     api = serve.deployment(
         serve.ingress(build)(),
