@@ -13,7 +13,7 @@ from rlark.control.ledger import Ledger
 from rlark.control.line import Line
 from rlark.control.nodes import Nodes
 from rlark.control.record import JobRecord
-from rlark.errors import ClusterError, NotFound
+from rlark.errors import ClusterError, ConflictError, NotFound
 from rlark.folder import Home
 from rlark.host.clock import Clock
 from rlark.plan.node import Inventory
@@ -54,8 +54,17 @@ class Keeper:
                 self._adopt()
             for record in list(self._records.values()):
                 if record.lease or not record.queued:
-                    self.keep(self.attempts.watch(record))
+                    self._watch(record)
             self.advance()
+
+    def _watch(self, record: JobRecord) -> None:
+        """Look after one Job; a fault there must not stand in the way of the others."""
+        try:
+            self.keep(self.attempts.watch(record))
+        except ConflictError:
+            raise  # another controller writes: this one must stop
+        except Exception:
+            log.exception("job %s cannot be looked after; the next tick tries again", record.name)
 
     def advance(self) -> None:
         """Let everything start whose turn it is, and let go of what is done with."""

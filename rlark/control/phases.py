@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
+from pydantic import ValidationError
+
 from rlark.cluster.base import Handle
 from rlark.control.record import Event, JobRecord, Kind, Wanted
 from rlark.errors import RlarkError
@@ -179,10 +181,17 @@ def _reported(record: JobRecord, event: Event) -> JobRecord:
     if condition in ORDER:
         truth: Truth = "True" if data.get("status") else "False"
         new = _set(new, event, ConditionType(str(condition)), truth)
-    if isinstance(ranks := data.get("ranks"), list):
-        seen = [RankStatus.model_validate(rank) for rank in ranks]
+    if seen := _ranks(data.get("ranks")):
         new = new.model_copy(update={"status": new.status.model_copy(update={"ranks": seen})})
     return new
+
+
+def _ranks(value: object) -> list[RankStatus]:
+    """The ranks that a run reported; none where they cannot be read."""
+    try:
+        return [RankStatus.model_validate(rank) for rank in value] if isinstance(value, list) else []
+    except ValidationError:
+        return []
 
 
 def _noted(record: JobRecord, _: Event) -> JobRecord:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from rlark.cluster.base import Observation
 from rlark.control.record import Event, JobRecord, Kind
@@ -89,7 +89,7 @@ def moment(text: str, otherwise: datetime) -> datetime:
 
 def _outcome(record: JobRecord, report: Report, now: datetime) -> list[Event]:
     data = report.data
-    verdict = Verdict.model_validate(data.get("verdict") or {})
+    verdict = _verdict(data.get("verdict"))
     facts: dict[str, JsonValue] = {
         "n": report.n,
         "exitCode": _integer(data.get("exitCode")),
@@ -105,6 +105,14 @@ def _outcome(record: JobRecord, report: Report, now: datetime) -> list[Event]:
     else:
         kind, reason = Kind.FAILED, report.reason or "RunFailed"
     return events + ending(record, kind, reason, report.message, time=time, facts=facts)
+
+
+def _verdict(value: object) -> Verdict:
+    """The verdict that a worker wrote; none where it cannot be read."""
+    try:
+        return Verdict.model_validate(value or {})
+    except ValidationError:
+        return Verdict()
 
 
 def _lost(record: JobRecord, seen: Observation, now: datetime) -> list[Event]:

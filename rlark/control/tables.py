@@ -164,6 +164,11 @@ def damaged(url: str, reason: str) -> ClusterError:
 def _told(url: str, reason: str) -> ClusterError:
     if "malformed" in reason or "not a database" in reason:
         return damaged(url, reason)
+    if "full" in reason or "readonly" in reason:
+        return ClusterError(
+            f"the ledger {_shown(url)} cannot be written: {reason}",
+            hint="free some space on its disk, and check that its folder is writable",
+        )
     if "no such table" in reason or "unable to open" in reason:
         return ClusterError(
             f"the ledger {_shown(url)} cannot be opened: {reason}",

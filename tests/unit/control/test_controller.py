@@ -618,6 +618,23 @@ def test_a_stop_is_no_failure_to_retry(platform):
     assert len(platform.cluster.workers) == 1
 
 
+def test_one_job_in_trouble_does_not_hold_up_the_others(platform, monkeypatch):
+    platform.controller.submit(job_text("bad"))
+    platform.controller.submit(job_text("good"))
+    real = platform.cluster.observe
+
+    def observe(handle, after):
+        if handle.job == "bad":
+            raise ValueError("half a line")
+        return real(handle, after)
+
+    monkeypatch.setattr(platform.cluster, "observe", observe)
+    platform.cluster.worker("good").finish()
+    platform.tick()
+    assert platform.phase("good") == "Succeeded"
+    assert platform.phase("bad") == "Running"
+
+
 def test_ready_says_why_not(platform):
     assert platform.controller.ready() == {"ready": True, "reason": ""}
     platform.cluster.down = "the head does not answer"

@@ -149,8 +149,13 @@ def test_a_time_that_cannot_be_read_is_now(time):
 
 
 def test_odd_data_of_a_worker_does_no_harm():
-    odd = report(1, "Placed", ranks="none")
-    strange = outcome(2, exitCode="three", survivors="nobody")
-    events = reconcile(running(), Observation(False, (odd, strange)), NOW)
-    assert kinds(events) == ["reported", "succeeded"]
-    assert events[1].data["exitCode"] is None
+    odd = (report(1, "Placed", ranks="none"), report(2, "Placed", ranks=[3, {"rank": "x"}]))
+    strange = report(3, "Outcome", exitCode="three", survivors="nobody", verdict={"checks": 7})
+    events = reconcile(running(), Observation(False, (*odd, strange)), NOW)
+    assert kinds(events) == ["reported", "reported", "succeeded"]
+    assert events[-1].data["exitCode"] is None
+    record = running()
+    for event in events:
+        record = transition(record, event)
+    assert record.status.ranks == []
+    assert record.status.verified is None
