@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,7 +14,6 @@ CHUNK = 1 << 16
 LONGEST = 1 << 16
 """A line longer than this many bytes is cut."""
 REMEMBERED = 50
-_LINE = re.compile(rb"([^\r\n]*)(\r\n|\n|\r)")
 
 
 class Splitter:
@@ -30,15 +28,10 @@ class Splitter:
 
     def feed(self, chunk: bytes) -> list[str]:
         """The lines that this chunk completes, without their ends."""
-        data = self._rest + chunk
-        held = b"\r" if data.endswith(b"\r") else b""  # perhaps half of \r\n
-        lines, end = [], 0
-        for match in _LINE.finditer(data, 0, len(data) - len(held)):
-            end = match.end()
-            text, how = match.groups()
-            if text or how != b"\r":  # a bar starts with \r: nothing stood before it
-                lines.append(text)
-        self._rest = data[end:]
+        parts = (self._rest + chunk).splitlines(keepends=True)  # of bytes: at \n, \r and \r\n only
+        # The last part waits for more unless it surely ends: a \r may be half of \r\n.
+        self._rest = parts.pop() if parts and not parts[-1].endswith(b"\n") else b""
+        lines = [part.rstrip(b"\r\n") for part in parts if part != b"\r"]  # a bar starts with \r: nothing is before it
         while len(self._rest) > LONGEST:
             lines.append(self._rest[:LONGEST])
             self._rest = self._rest[LONGEST:]

@@ -55,7 +55,7 @@ class Trouble:
         kind: it failed, or it ended the shell itself.
         line: the line of the script, from 1; 0 when unknown.
         status: what the shell exited with.
-        what: bash's complaint; empty when there is none.
+        what: bash's complaint, else the last line of standard error; empty when there is none.
     """
 
     kind: Literal["failed", "exited"]
@@ -179,7 +179,8 @@ class Shell:
             if told.startswith("failed "):
                 _, code, line, file = told.split(" ", 3)
                 own = file == str(self._scripts.prepare)
-                return Trouble("failed", int(line) if own else 0, int(code), self._complaint(complaints)[1])
+                said = self._complaint(complaints)[1] or (complaints[-1] if complaints else "")
+                return Trouble("failed", int(line) if own else 0, int(code), said)
         line_number, what = self._complaint(complaints)
         if line_number and status:  # what ends bash at once, as `set -u` does, does not pass the trap
             return Trouble("failed", line_number, status, what)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rlark.folder import JobFolder
+from rlark.plan.plan import Plan
+from rlark.worker.clear import clear
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> JobFolder:
+    found = JobFolder(tmp_path / "demo")
+    found.create()
+    for path in (found.ranks, found.failure, found.result, found.metrics, found.environment, found.reports, found.plan):
+        path.write_text("old")
+    for path in (found.artifacts, found.checkpoints / "global_step_3", found.tensorboard, found.logs(1), found.work):
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "old").write_text("old")
+    return found
+
+
+def remains(folder: JobFolder) -> set[str]:
+    return {str(path.relative_to(folder.root)) for path in folder.root.rglob("*") if path.is_file()}
+
+
+def test_what_the_run_of_an_earlier_attempt_wrote_goes(folder: JobFolder):
+    clear(folder, Plan(job="demo", node="box"))
+    assert remains(folder) == {"worker.jsonl", "plan.json", "logs/attempt-1/old", "work/old"}
+    assert folder.artifacts.is_dir()
+    assert folder.checkpoints.is_dir()
+
+
+@pytest.mark.parametrize("chosen", ["checkpoints", "checkpoints/global_step_3"])
+def test_checkpoints_that_the_run_continues_from_stay(folder: JobFolder, chosen: str):
+    plan = Plan(job="demo", node="box", config={"runner": {"resume_dir": chosen}}, config_base=str(folder.root))
+    clear(folder, plan)
+    assert "checkpoints/global_step_3/old" in remains(folder)
+    assert "artifacts/old" not in remains(folder)
+
+
+def test_an_empty_folder_is_no_trouble(tmp_path: Path):
+    fresh = JobFolder(tmp_path / "fresh")
+    clear(fresh, Plan(job="fresh", node="box"))
+    assert fresh.artifacts.is_dir()
