@@ -136,11 +136,15 @@ class Attempts:
         """Drop what is remembered of a Job that is done with."""
         self._memory.pop(record.uid, None)
 
-    def copy_events(self, record: JobRecord) -> None:
-        """Bring `events.jsonl` of the folder up to the ledger; it is a copy, so a full disk is only logged."""
+    def copy_events(self, record: JobRecord) -> bool:
+        """Bring `events.jsonl` of the folder up to the ledger; it is a copy, so a full disk is only logged.
+
+        Returns:
+            False when it has to be tried again.
+        """
+        if record.attempt == 0 or not self.home.job(record.name).root.is_dir():
+            return True
         folder, about = self.home.job(record.name), self._about(record)
-        if about.copied == record.seq or record.attempt == 0 or not folder.root.is_dir():
-            return
         try:
             if about.copied is None:
                 about.copied = max((_seq(line) for line, _ in read_lines(folder.events)), default=0)
@@ -149,6 +153,7 @@ class Attempts:
                 about.copied = event.seq
         except (OSError, ValueError) as error:
             log.warning("job %s: events.jsonl was not written: %s", record.name, error)
+        return about.copied == record.seq
 
     # ---- parts
 

@@ -42,6 +42,7 @@ class Keeper:
         self._home, self._cluster, self._clock = home, cluster, clock
         self._line = Line(self.ledger, self.attempts, clock)
         self._records = {record.uid: record for record in self.ledger.active()}
+        self._unsettled = set(self._records)
         self._adopted = False
         self._remove_at: dict[str, float] = {}
 
@@ -72,15 +73,15 @@ class Keeper:
             if self._adopted:
                 for record in self._line.advance(list(self._records.values()), self.nodes.inventory):
                     self.keep(record)
-            for record in list(self._records.values()):
-                self.attempts.copy_events(record)
-                self._let_go(record)
+            for uid in list(self._unsettled):
+                self._settle(self._records[uid])
 
     def keep(self, record: JobRecord) -> JobRecord:
         """Remember a record that was just written."""
         old = self._records.get(record.uid)
         if old is None or old.seq != record.seq:
             self._line.changed()
+            self._unsettled.add(record.uid)
         self._records[record.uid] = record
         return record
 
@@ -141,12 +142,17 @@ class Keeper:
         for record in list(self._records.values()):
             self.keep(self.attempts.adopt(record, held))
 
-    def _let_go(self, record: JobRecord) -> None:
-        """Drop a Job that needs nothing more; remove it where that was asked for."""
-        if record.active and not (record.deleting and record.ended and record.lease is None):
+    def _settle(self, record: JobRecord) -> None:
+        """After a change: copy the events, and let a Job go that needs nothing more."""
+        copied = self.attempts.copy_events(record)
+        if record.deleting and record.ended and record.lease is None:
+            if not self._remove(record):
+                return
+        elif record.active:
+            if copied:
+                self._unsettled.discard(record.uid)
             return
-        if record.deleting and not self._remove(record):
-            return
+        self._unsettled.discard(record.uid)
         del self._records[record.uid]
         self.attempts.forget(record)
         self._line.changed()

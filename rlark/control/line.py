@@ -48,10 +48,11 @@ class Line:
         self._dirty = False
         self._refused = {}
         now = {record.uid: record for record in records}
+        before = {record.uid: record.seq for record in records}
         line = self._start_ready(now, inventory)
         self._write(line)
         self._say_why(now, line)
-        return [record for uid, record in now.items() if record.seq != _seq(records, uid)]
+        return [record for uid, record in now.items() if record.seq != before[uid]]
 
     def _start_ready(self, now: dict[str, JobRecord], inventory: SeenBy) -> list[Turn]:
         """One start at a time, because what one Job takes decides about the next."""
@@ -108,7 +109,3 @@ def _waiting(record: JobRecord) -> Waiting:
 
 def _condition_reason(record: JobRecord) -> str:
     return next((c.reason for c in record.status.conditions if c.type is ConditionType.QUEUED), "")
-
-
-def _seq(records: Sequence[JobRecord], uid: str) -> int:
-    return next(record.seq for record in records if record.uid == uid)
