@@ -136,7 +136,7 @@ def _locate(source: ConfigSource, folder: Path | None) -> tuple[Path | None, lis
         message = f"{written!r} is relative, and a Job that comes over HTTP has no folder to start from"
         hint = "give an absolute path, or submit with rlark submit, which puts the configuration inline"
         return None, [Finding(code="RL457", path=path, message=message, hint=hint)]
-    file = Path(os.path.abspath(Path(folder or "/") / written))
+    file = Path(os.path.normpath((Path(folder or "/") / written).absolute()))
     if file.is_file() and file.suffix == ".yaml":
         return file, []
     if file.is_file():
