@@ -51,7 +51,7 @@ class Forward:
         if len(observation) != self._batch:
             self._reserve(len(observation))
         scaled = torch.from_numpy(self._scaling.apply(observation, out=self._input)).to(self._device)
-        last = hidden_layers(self._shape, self._parts, scaled.t(), self._buffers)
+        last = hidden_layers(self._parts, scaled.t(), self._buffers)
         heads(self._parts, last, self._mean, self._value)
         return self._mean.t().cpu().numpy(), self._value[0].cpu().numpy()
 

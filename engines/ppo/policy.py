@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -43,12 +44,11 @@ class NetShape:
 
     def sizes(self) -> list[tuple[int, ...]]:
         """The shape of every part of the flat vector, in order."""
-        parts: list[tuple[int, ...]] = []
-        width = self.observation
-        for hidden in self.hidden:
-            parts += [(self.groups, hidden, width), (self.groups, hidden, 1)]
-            width = hidden
-        return [*parts, (self.action, width), (self.action, 1), (1, width), (1, 1), (self.action, 1)]
+        groups, hidden = self.groups, self.hidden
+        weights = [(groups, after, before) for before, after in pairwise(hidden)]
+        biases = [(groups, width, 1) for width in hidden]
+        heads = [(self.action, hidden[-1]), (self.action, 1), (1, hidden[-1]), (1, 1)]
+        return [(self.observation, groups * hidden[0]), *weights, *biases, *heads, (self.action, 1)]
 
     @property
     def count(self) -> int:
@@ -60,7 +60,9 @@ class Parts(NamedTuple):
     """Views into a flat vector of parameters or of their gradient.
 
     Attributes:
-        weights: [G, H_out, H_in] for each hidden layer.
+        first: [O, G * H], the weights of the first layer. This way round, the product that gives their
+            gradient is three times faster: few observations make it thin.
+        weights: [G, H_out, H_in] for each hidden layer after the first.
         biases: [G, H_out, 1] for each hidden layer.
         mean_weight: [A, H].
         mean_bias: [A, 1].
@@ -69,6 +71,7 @@ class Parts(NamedTuple):
         log_std: [A, 1].
     """
 
+    first: Tensor
     weights: list[Tensor]
     biases: list[Tensor]
     mean_weight: Tensor
@@ -83,17 +86,17 @@ def parts_of(shape: NetShape, flat: Tensor) -> Parts:
     sizes = shape.sizes()
     pieces = torch.split(flat, [math.prod(size) for size in sizes])
     views = [piece.view(size) for piece, size in zip(pieces, sizes, strict=True)]
-    hidden = 2 * len(shape.hidden)
-    return Parts(views[0:hidden:2], views[1:hidden:2], *views[hidden:])
+    deep = len(shape.hidden)
+    return Parts(views[0], views[1:deep], views[deep : 2 * deep], *views[2 * deep :])
 
 
 def initial(shape: NetShape, generator: torch.Generator, log_std: float, dtype: torch.dtype = torch.float32) -> Tensor:
     """A fresh flat vector [count]: orthogonal weights, zero biases, the given log-std."""
     flat = torch.zeros(shape.count, dtype=dtype)
     parts = parts_of(shape, flat)
-    for weight in parts.weights:
-        for group in weight:
-            _orthogonal(group, HIDDEN_GAIN, generator)
+    matrices = [*parts.first.chunk(shape.groups, 1), *(group for weight in parts.weights for group in weight)]
+    for matrix in matrices:
+        _orthogonal(matrix, HIDDEN_GAIN, generator)
     _orthogonal(parts.mean_weight, MEAN_GAIN, generator)
     _orthogonal(parts.value_weight, 1.0, generator)
     parts.log_std.fill_(log_std)
@@ -117,21 +120,19 @@ def tanh_(values: Tensor) -> Tensor:
     return values
 
 
-def hidden_layers(shape: NetShape, parts: Parts, observation: Tensor, buffers: list[Tensor]) -> Tensor:
+def hidden_layers(parts: Parts, observation: Tensor, buffers: list[Tensor]) -> Tensor:
     """Activations [G, H, B] of the last hidden layer.
 
     Args:
-        shape: of the nets.
-        parts: their parameters.
+        parts: parameters of the nets.
         observation: [O, B] normalised.
         buffers: [G, H, B] for each hidden layer; overwritten with its activations.
     """
     first, batch = buffers[0], observation.shape[1]
-    weight, bias = parts.weights[0].view(-1, shape.observation), parts.biases[0].view(-1, 1)
-    torch.addmm(bias, weight, observation, out=first.view(-1, batch))
+    torch.addmm(parts.biases[0].view(-1, 1), parts.first.t(), observation, out=first.view(-1, batch))
     tanh_(first)
-    for index in range(1, len(buffers)):
-        torch.baddbmm(parts.biases[index], parts.weights[index], buffers[index - 1], out=buffers[index])
+    for index, weight in enumerate(parts.weights, 1):
+        torch.baddbmm(parts.biases[index], weight, buffers[index - 1], out=buffers[index])
         tanh_(buffers[index])
     return buffers[-1]
 

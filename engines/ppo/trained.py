@@ -77,7 +77,8 @@ class Trained:
     def layers(self) -> list[Layer]:
         """(weight [out, in], bias [out]) of the path from observation to mean action."""
         parts = parts_of(self._shape, torch.from_numpy(self.weights.flat))
-        hidden = [
-            (weight[0].numpy(), bias[0, :, 0].numpy()) for weight, bias in zip(parts.weights, parts.biases, strict=True)
-        ]
-        return [*hidden, (parts.mean_weight.numpy(), parts.mean_bias[:, 0].numpy())]
+        width = self._shape.hidden[0]
+        weights = [parts.first[:, :width].t(), *(weight[0] for weight in parts.weights)]
+        biases = [bias[0, :, 0] for bias in parts.biases]
+        weights, biases = [*weights, parts.mean_weight], [*biases, parts.mean_bias[:, 0]]
+        return [(weight.numpy(), bias.numpy()) for weight, bias in zip(weights, biases, strict=True)]

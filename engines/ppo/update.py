@@ -86,7 +86,7 @@ class Fused:
         self._back = hidden_buffers(shape, batch, flat)
         self._mean = flat.new_empty((shape.action, batch))
         self._value = flat.new_empty((1, batch))
-        self._rows = flat.new_empty((shape.action + 3, batch))
+        self._rows = flat.new_empty((shape.observation + shape.action + 3, batch))
         self._gradient = gradient
 
     def __call__(self, packed: Tensor, loss: Loss, total: int, moments: tuple[Tensor, Tensor] | None) -> None:
@@ -99,11 +99,11 @@ class Fused:
             moments: mean and deviation of the minibatch's advantages; None to take them as they are.
         """
         shape, parts = self._shape, self._parts
-        observation = packed[:, : shape.observation]
-        rows = self._rows.copy_(packed[:, shape.observation :].t())
-        last = hidden_layers(shape, parts, observation.t(), self._hidden)
+        rows = self._rows.copy_(packed.t())
+        observation = rows[: shape.observation]
+        last = hidden_layers(parts, observation, self._hidden)
         heads(parts, last, self._mean, self._value)
-        d_mean, d_value = self._head_slopes(rows, loss, total, moments)
+        d_mean, d_value = self._head_slopes(rows[shape.observation :], loss, total, moments)
         self._backward(observation, d_mean, d_value)
 
     def _head_slopes(
@@ -139,21 +139,27 @@ class Fused:
         torch.sum(d_mean, 1, keepdim=True, out=slopes.mean_bias)
         torch.mm(d_value, last[-1].t(), out=slopes.value_weight)
         torch.sum(d_value, 1, keepdim=True, out=slopes.value_bias)
-        torch.mm(parts.mean_weight.t(), d_mean, out=top[0])
-        if self._shape.shared:
-            top[0].addmm_(parts.value_weight.t(), d_value)
-        else:
-            torch.mm(parts.value_weight.t(), d_value, out=top[1])
+        self._into_top(top, d_mean, d_value)
         for index in range(len(hidden) - 1, -1, -1):
             slope = back[index]
             torch.ops.aten.tanh_backward.grad_input(slope, hidden[index], grad_input=slope)
             torch.sum(slope, 2, keepdim=True, out=slopes.biases[index])
             if index:
-                torch.bmm(slope, hidden[index - 1].transpose(1, 2), out=slopes.weights[index])
-                torch.bmm(parts.weights[index].transpose(1, 2), slope, out=back[index - 1])
+                torch.bmm(slope, hidden[index - 1].transpose(1, 2), out=slopes.weights[index - 1])
+                torch.bmm(parts.weights[index - 1].transpose(1, 2), slope, out=back[index - 1])
             else:
-                weight = slopes.weights[0].view(-1, self._shape.observation)
-                torch.mm(slope.view(-1, self._batch), observation, out=weight)
+                torch.mm(observation, slope.view(-1, self._batch).t(), out=slopes.first)
+
+    def _into_top(self, top: Tensor, d_mean: Tensor, d_value: Tensor) -> None:
+        """The heads' gradients [G, H, B] in the last activations; the heads are thin, so row by row."""
+        parts = self._parts
+        torch.mul(parts.mean_weight[0, :, None], d_mean[0], out=top[0])
+        for action in range(1, self._shape.action):
+            top[0].addcmul_(parts.mean_weight[action, :, None], d_mean[action])
+        if self._shape.shared:
+            top[0].addcmul_(parts.value_weight[0, :, None], d_value)
+        else:
+            torch.mul(parts.value_weight[0, :, None], d_value, out=top[1])
 
     def stats(self) -> Stats:
         """What the last minibatch showed."""

@@ -46,14 +46,14 @@ class StarterPpo:
 
     def rollout(self, config: Config, context: Context) -> Acting:
         """The policy that one rank acts with."""
-        torch.set_num_threads(context.threads)
+        torch.set_num_threads(config.threads(context.threads))
         share = config.env.train.total_num_envs // context.world_size
         device = choose(context.device, config.env.train.total_num_envs).device  # the Actor tells why
         return Acting(net_shape(config), share, seed_of(config, "rollout", context.rank), device)
 
     def actor(self, config: Config, context: Context) -> Learner:
         """The policy that learns; there is one rank of it."""
-        torch.set_num_threads(context.threads)
+        torch.set_num_threads(config.threads(context.threads))
         chosen = choose(context.device, config.env.train.total_num_envs)
         return Learner(net_shape(config), settings(config), actor_seed(config), chosen, context.log)
 

@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, mode
 from rlark.evidence.intervals import Z_SCORES
 from rlark.spec.task_pack import GOAL_NAVIGATION, TaskPack
 
+MINIBATCH_FOR_THREADS = 8192
+"""Above this many transitions a minibatch is computed faster by several threads."""
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -47,6 +49,8 @@ class Runner(Section):
         engine: this engine's id.
         fuse: `auto` runs all components in one process where the placement allows it.
         device: `auto` takes a GPU where it is faster.
+        threads: that compute in a rank; by default one, or all that the rank has where minibatches are
+            large enough to pay for it. Two threads that fight for a core are many times slower than one.
         max_epochs: iterations of rollout and update.
         save_interval: iterations between checkpoints; 0 or less for an eighth of the run.
         resume_dir: a checkpoint folder to continue from.
@@ -55,6 +59,7 @@ class Runner(Section):
     engine: Literal["starter-ppo"] = "starter-ppo"
     fuse: Literal["auto", "never"] = "auto"
     device: Literal["auto", "cuda", "cpu"] = "auto"
+    threads: Count | None = None
     max_epochs: Count = 400
     save_interval: int = 0
     resume_dir: str | None = None
@@ -283,6 +288,11 @@ class Config(Section):
     def microbatch(self) -> int:
         """Transitions whose gradient is computed at once."""
         return self.actor.micro_batch_size or self.minibatch
+
+    def threads(self, available: int) -> int:
+        """How many threads compute in a rank that may use `available`."""
+        wanted = self.runner.threads or (available if self.minibatch > MINIBATCH_FOR_THREADS else 1)
+        return max(1, min(wanted, available))
 
     @model_validator(mode="after")
     def _divides(self) -> Config:

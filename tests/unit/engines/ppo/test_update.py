@@ -27,8 +27,9 @@ def forward(shape: NetShape, flat: Tensor, seen: Tensor) -> tuple[Tensor, Tensor
     parts = parts_of(shape, flat)
     ends = []
     for group in range(shape.groups):
-        here = seen.T
-        for weight, bias in zip(parts.weights, parts.biases, strict=True):
+        first = parts.first.chunk(shape.groups, 1)[group].T
+        here = torch.tanh(first @ seen.T + parts.biases[0][group])
+        for weight, bias in zip(parts.weights, parts.biases[1:], strict=True):
             here = torch.tanh(weight[group] @ here + bias[group])
         ends.append(here)
     mean = parts.mean_weight @ ends[0] + parts.mean_bias

@@ -130,3 +130,13 @@ def test_the_packs_seed_counts_where_none_is_given(make_config, make_pack):
     train = {"task": make_pack(seed=42).model_dump(mode="json", by_alias=True)}
     assert make_config(algorithm={"seed": None}, env={"train": train}).seed == 42
     assert make_config(algorithm={"seed": 3}, env={"train": train}).seed == 3
+
+
+@pytest.mark.parametrize(
+    ("threads", "minibatch", "available", "expected"),
+    [(None, 128, 8, 1), (None, 16384, 8, 8), (4, 128, 8, 4), (4, 128, 2, 2), (None, 16384, 0, 1)],
+)
+def test_threads_pay_for_large_minibatches_only(make_config, threads, minibatch, available, expected):
+    env = {"train": {"task": make_config().task, "total_num_envs": 16384, "rollout_steps": 1}}
+    config = make_config(runner={"threads": threads}, env=env, actor={"global_batch_size": minibatch})
+    assert config.threads(available) == expected
