@@ -66,7 +66,9 @@ class Table:
             except PackageNotFoundError:
                 continue
         load = ", ".join(f"{value:.1f}" for value in self.load)
-        return f"{os.cpu_count()} cores, load {load} at the start, Python {platform.python_version()}, " + ", ".join(found)
+        return f"{os.cpu_count()} cores, load {load} at the start, Python {platform.python_version()}, " + ", ".join(
+            found
+        )
 
     def write(self, path: Path) -> None:
         """`{metric: median}` for programs."""
