@@ -5,7 +5,7 @@ from rlark.spec.job import Job
 
 def test_every_field_has_a_description_for_the_schema():
     schema = Job.model_json_schema(by_alias=True)
-    parts = [schema, *schema["$defs"].values()]
+    parts = [part for part in (schema, *schema["$defs"].values()) if "properties" in part]
     bare = [
         f"{part['title']}.{name}"
         for part in parts
