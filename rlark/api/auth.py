@@ -63,7 +63,7 @@ class Hosts:
         if name in _LOOPBACK or name in self._more or name.endswith(".localhost"):
             return True
         bound = self._bound
-        if bound in _EVERYWHERE:
+        if bound in _EVERYWHERE or self._more & _EVERYWHERE:
             # Every address of this machine is ours then; an address cannot be rebound, a name can.
             return _is_address(name) or name in self._own_names
         return bool(name) and name == bound

@@ -33,11 +33,12 @@ class Api:
     cluster: FakeCluster
     controller: Controller
     reader: LedgerReader
+    other: FastAPI | None = None
 
     @cached_property
     def app(self) -> FastAPI:
         """Built when it is first asked: many tests look at the parts alone."""
-        return build_app(self.controller, self.reader, self.home, clock=self.clock)
+        return self.other or build_app(self.controller, self.reader, self.home, clock=self.clock)
 
     def ask(self, method: str, path: str, *, headers: dict[str, str] | None = None, **more: Any) -> httpx.Response:
         """One request, with the token unless the headers say otherwise."""

@@ -7,9 +7,11 @@ import asyncio
 import pytest
 from fastapi.routing import APIRoute
 
+from rlark.api.app import build_app
+from rlark.api.auth import Hosts
 from rlark.folder import write_json, write_text
 
-from .conftest import JOBS, TOKEN, problem
+from .conftest import JOBS, TOKEN, Api, problem
 
 OPEN = ("/livez", "/healthz")
 CLOSED = ("/", "/readyz", "/metrics", "/docs", "/openapi.json", JOBS, f"{JOBS}/x", "/api/v1/queue", "/nothing")
@@ -77,6 +79,19 @@ def test_the_address_it_was_started_on_is_its_own(api):
     write_json(api.home.platform, {"address": "http://0.0.0.0:19091"})
     assert api.get("/", headers={"Host": "192.168.7.7"}).status_code == 200
     problem(api.get("/", headers={"Host": "evil.example"}), 403, "forbidden_host")
+
+
+def test_further_hosts_can_be_named(api):
+    app = build_app(api.controller, api.reader, api.home, hosts=["gpu-box.lan"])
+    assert (
+        Api(api.home, api.clock, api.cluster, api.controller, api.reader, app)
+        .get("/livez", headers={"Host": "GPU-box.lan:19091"})
+        .status_code
+        == 200
+    )
+    assert Hosts(api.home, ["0.0.0.0"]).allows("192.168.7.7")
+    assert not Hosts(api.home, ["0.0.0.0"]).allows("evil.example")
+    assert not Hosts(api.home).allows("192.168.7.7")
 
 
 def test_a_websocket_is_closed(api):

@@ -321,7 +321,7 @@ def test_heartbeats_fill_the_silence(monkeypatch):
     assert told.endswith("event: end\ndata: {}\n\n")
 
 
-async def asgi(app, path: str, on_body, *, seconds: float = 10.0) -> None:
+async def asgi(app, path: str, on_body, *, query: str = "", seconds: float = 10.0) -> None:
     """One streaming request straight at the app; `on_body` raises to hang up."""
     scope = {
         "type": "http",
@@ -330,7 +330,7 @@ async def asgi(app, path: str, on_body, *, seconds: float = 10.0) -> None:
         "method": "GET",
         "path": path,
         "raw_path": path.encode(),
-        "query_string": b"",
+        "query_string": query.encode(),
         "headers": [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {TOKEN}".encode())],
         "server": ("127.0.0.1", 1),
         "client": ("127.0.0.1", 2),
@@ -377,6 +377,22 @@ def test_a_line_reaches_a_follower_within_a_tenth_of_a_second_and_hanging_up_end
     assert len(delays) == 1
     assert delays[0] < 0.3  # 0.05 and what a loaded machine adds
     assert api.reader.job("demo")["status"]["phase"] == "Running"
+
+
+def test_watching_the_list_goes_on_until_one_hangs_up(api):
+    start(api)
+    told = []
+
+    def on_body(body: str) -> bool:
+        told.append(body)
+        if len(told) == 3:
+            api.controller.stop("demo")
+        return '"Stopped"' in body
+
+    asyncio.run(asgi(api.app, JOBS, on_body, query="watch=1&labelSelector=!hidden"))
+    events = events_of("".join(told))
+    assert events[0][0] == "job"
+    assert events[-1][1]["status"]["phase"] == "Stopped"
 
 
 def test_an_ended_job_is_told_whole(api):
