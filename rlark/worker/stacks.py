@@ -35,7 +35,7 @@ def dump(processes: Iterable[ProcessId], answering: Iterable[ProcessId] = ()) ->
     tool = _tool()
     lines: list[str] = []
     for one in list(processes)[:MOST]:
-        shown = process.describe(one)
+        shown = " ".join(process.describe(one).split())
         if not any(name in shown for name in _INTERPRETERS):
             lines.append(f"--- {shown}: no Python process")
             continue

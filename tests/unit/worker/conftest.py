@@ -1,0 +1,148 @@
+"""Job folders for the worker, and the worker as the process that it is."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rlark.folder import JobFolder, write_json
+from rlark.plan.node import Device, HeadAddress, Lease
+from rlark.plan.plan import Plan
+from rlark.worker.__main__ import main
+
+TOYS = Path(__file__).parents[2] / "engine_for_tests"
+
+
+class Forked:
+    """`python -m rlark.worker` without the seconds that importing takes: a child of this process becomes it."""
+
+    def __init__(self, folder: Path, env: dict[str, str]):
+        self._process = multiprocessing.get_context("fork").Process(target=self._become, args=(folder, env))
+        self._process.start()
+
+    @staticmethod
+    def _become(folder: Path, env: dict[str, str]) -> None:
+        os.environ.clear()
+        os.environ.update(env)
+        with Path(os.devnull).open("w") as nothing:
+            os.dup2(nothing.fileno(), 2)
+        os._exit(main([str(folder)]))
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    returncode = property(poll)
+
+    def wait(self, timeout: float) -> None:
+        self._process.join(timeout)
+        assert self._process.exitcode is not None, "the worker does not end"
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self._process.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
+@dataclass
+class Attempt:
+    """One attempt of a Job and what its worker left."""
+
+    folder: JobFolder
+    number: int
+    process: Forked
+
+    def end(self) -> Attempt:
+        """Wait until the worker is gone."""
+        self.process.wait(30)
+        return self
+
+    def stop(self) -> Attempt:
+        """Ask it to end, as Ray does."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.end()
+
+    def wait_for(self, text: str, stream: str = "stdout") -> None:
+        """Wait until a line of a log holds a text."""
+        until = time.monotonic() + 20
+        while not any(text in line for line in self.log(stream)):
+            assert time.monotonic() < until, self.log(stream)
+            assert self.process.poll() is None, self.reports
+            time.sleep(0.02)
+
+    @property
+    def reports(self) -> list[dict]:
+        lines = self.folder.reports.read_text().splitlines() if self.folder.reports.exists() else []
+        return [report for report in map(json.loads, lines) if report["attempt"] == self.number]
+
+    def report(self, kind: str) -> dict | None:
+        """The last report of a type."""
+        return next((report for report in reversed(self.reports) if report["type"] == kind), None)
+
+    @property
+    def outcome(self) -> dict:
+        last = self.reports[-1]
+        assert last["type"] == "Outcome", last
+        return last
+
+    @property
+    def steps(self) -> list[str]:
+        return [report["type"] for report in self.reports]
+
+    def log(self, stream: str = "stdout") -> list[str]:
+        """A log without its stamps; that each line has one is checked."""
+        path = self.folder.logs(self.number) / f"{stream}.log"
+        lines = path.read_text().splitlines() if path.exists() else []
+        assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", line) for line in lines), lines
+        return [line[25:] for line in lines]
+
+
+@pytest.fixture
+def head() -> Iterator[str]:
+    """Something that listens, as a Ray head does."""
+    server = socket.create_server(("127.0.0.1", 0))
+    yield f"127.0.0.1:{server.getsockname()[1]}"
+    server.close()
+
+
+@pytest.fixture
+def start(tmp_path: Path, head: str) -> Iterator[Callable[..., Attempt]]:
+    """Starts a worker: `start(run="echo hello")`."""
+    started: list[Attempt] = []
+
+    def begin(
+        number: int = 1, address: str | None = None, before: Callable[[JobFolder], None] | None = None, **plan: object
+    ) -> Attempt:
+        folder = JobFolder(tmp_path / "demo")
+        folder.create()
+        given = {"job": "demo", "node": "box", "grace_s": 5.0} | plan
+        write_json(folder.plan, Plan.model_validate(given).to_json())
+        lease = Lease(
+            job="demo",
+            attempt=number,
+            key="k",
+            node="box",
+            devices=[Device(id="3", faked=True)],
+            head=HeadAddress(address=address or head, session="session_1"),
+        )
+        write_json(folder.lease, lease.to_json())
+        if before is not None:
+            before(folder)
+        env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(TOYS)}
+        started.append(Attempt(folder, number, Forked(folder.root, env)))
+        return started[-1]
+
+    yield begin
+    for attempt in started:
+        if attempt.process.poll() is None:
+            attempt.stop()

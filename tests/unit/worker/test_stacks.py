@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rlark.host import process
+from rlark.worker import stacks
+
+DOZING = """
+import faulthandler, signal, sys, time
+if sys.argv[1] == "answers":
+    faulthandler.register(signal.SIGUSR1, file=2)
+def dozing():
+    print("up", flush=True)
+    time.sleep(60)
+dozing()
+"""
+
+
+@pytest.fixture
+def doze(tmp_path: Path) -> Iterator:
+    running = []
+
+    def begin(how: str):
+        log = (tmp_path / f"{how}.log").open("wb")
+        one = subprocess.Popen([sys.executable, "-c", DOZING, how], stdout=subprocess.PIPE, stderr=log)
+        running.append((one, log))
+        assert one.stdout.readline() == b"up\n"
+        return process.identify(one.pid)
+
+    yield begin
+    for one, log in running:
+        one.kill()
+        one.communicate()
+        log.close()
+
+
+def test_without_py_spy_only_those_that_answer_are_asked(doze, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(stacks, "_tool", lambda: None)
+    answers, silent = doze("answers"), doze("silent")
+    lines = stacks.dump([answers, silent], answering=[answers, silent])
+    assert lines[0].endswith("its stacks are in its own log")
+    assert "py-spy is missing or may not look" in lines[1]
+    assert process.alive(silent)
+    until = 100
+    while "dozing" not in (tmp_path / "answers.log").read_text() and until:
+        until -= 1
+        subprocess.run(["sleep", "0.02"], check=True)
+    assert until
+
+
+def test_a_process_that_answers_but_is_not_ours_is_left_alone(doze, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(stacks, "_tool", lambda: None)
+    stacks.dump([doze("answers")])
+    assert (tmp_path / "answers.log").read_text() == ""
+
+
+@pytest.mark.skipif(
+    shutil.which("py-spy") is None and not Path(sys.executable).with_name("py-spy").exists(),
+    reason="py-spy is missing: pip install py-spy",
+)
+def test_py_spy_shows_where_a_process_stands(doze):
+    lines = stacks.dump([doze("silent")])
+    if "may not look" in lines[0]:
+        pytest.skip("this system forbids looking into other processes (kernel.yama.ptrace_scope)")
+    assert any("dozing" in line for line in lines)
+
+
+def test_other_programs_are_named(doze):
+    other = subprocess.Popen(["sleep", "60"])
+    try:
+        (line,) = stacks.dump([process.identify(other.pid)])
+    finally:
+        other.kill()
+        other.wait()
+    assert line == f"--- {other.pid} (sleep 60): no Python process"
