@@ -26,8 +26,12 @@ Format = Literal["text", "records"]
 def router(reader: LedgerReader, home: Home, clock: Clock | None = None) -> APIRouter:
     """The routes that tell what a Job says."""
     routes = room("jobs", f"{PREFIX}/jobs/{{name}}")
-    clock = clock or SystemClock()
+    _logs(routes, reader, home, clock or SystemClock())
+    _rest(routes, reader, home)
+    return routes
 
+
+def _logs(routes: APIRouter, reader: LedgerReader, home: Home, clock: Clock) -> None:
     @routes.get("/logs", response_model=None)
     def read_logs(
         *,
@@ -61,6 +65,8 @@ def router(reader: LedgerReader, home: Home, clock: Clock | None = None) -> APIR
             return StreamingResponse(_records(lines, chosen), media_type="application/json")
         return StreamingResponse((f"{line.text}\n" for line in lines), media_type="text/plain")
 
+
+def _rest(routes: APIRouter, reader: LedgerReader, home: Home) -> None:
     @routes.get("/follow", response_model=None)
     def follow_job(
         *,
@@ -85,8 +91,6 @@ def router(reader: LedgerReader, home: Home, clock: Clock | None = None) -> APIR
         """The training curves of the current attempt: one list a metric, null where nothing was measured."""
         found, count = curves.columns(home.job(name).metrics, reader.standing(name).status)
         return {"metrics": found, "count": count}
-
-    return routes
 
 
 def _ndjson(lines: Iterator[Line], attempt: int) -> Iterator[str]:
