@@ -16,12 +16,13 @@ EIGHT = {"actor": "0-3", "rollout": "4-5", "env": "6-7"}
 
 
 def test_eight_ranks_on_eight_faked_gpus(eight_gpus: User, write: WRITE) -> None:
-    said = eight_gpus.rlark("submit", write("eight", toy_job("eight", EIGHT)))
+    follower = eight_gpus.start("submit", write("eight", toy_job("eight", EIGHT, pace_s=0.2, iterations=20)))
+    held = eight_gpus.until("eight", lambda status: status["lease"] is not None)["lease"]["gpus"]
+    assert [(gpu["logical"], gpu["faked"], gpu["uuid"]) for gpu in held] == [(i, True, None) for i in range(8)]
+    said = "".join(follower.communicate(timeout=120))
+    assert "faked" in said
     status = eight_gpus.status("eight")
     assert (status["phase"], status["verified"]) == ("Succeeded", True)
-    assert [gpu["faked"] for gpu in status["lease"]["gpus"]] == [True] * 8
-    assert [gpu["uuid"] for gpu in status["lease"]["gpus"]] == [None] * 8
-    assert "faked" in said
 
     ranks = {(r["component"], r["rank"]): r for r in status["ranks"]}
     assert len({r["pid"] for r in ranks.values()}) == 8
