@@ -83,7 +83,9 @@ def deploy(home: Home, head: HeadAddress, host: str, port: int, *, attached: boo
             serve.run(_application(home, here, host), name=APP, route_prefix="/")
             proxy.result()
     except (RayError, RuntimeError, TimeoutError, ValueError) as error:
-        raise ClusterError(f"The API did not start on Ray Serve: {error}") from error
+        raise ClusterError(
+            f"The API did not start on Ray Serve: {error}", hint="end what is there and try again: rlark down --force"
+        ) from error
     return _port(port)
 
 

@@ -20,12 +20,13 @@ from rlark.errors import ClusterError
 from rlark.folder import Home, write_json
 from rlark.host import device, ports, process
 from rlark.host.clock import Clock, SystemClock, stamp
-from rlark.host.head import HeadConfig, HeadFiles
+from rlark.host.head import HeadConfig, HeadFiles, whole
 from rlark.host.process import ProcessId
 from rlark.host.ray_start import short_temp_dir
 from rlark.plan.node import NODE_NAME, HeadAddress
 
 HEAD_S = 120.0
+REVIVE_S = 15.0
 MIB = 1024 * 1024
 SHM = "shm"  # as `rlark.cluster.on_ray.nodes`, which may not be imported before the head has its environment
 HEAD_ENV = {
@@ -45,13 +46,15 @@ class Head:
 
     Attributes:
         address: how it is reached.
-        supervisor: the process that keeps it; None for a head of somebody else.
+        supervisor: the process that keeps it; None for a head of somebody else, or when it was killed.
         gpus_faked: True when it claims GPUs that are not there.
+        attached: True for a head of somebody else.
     """
 
     address: HeadAddress
     supervisor: ProcessId | None
     gpus_faked: bool = False
+    attached: bool = False
 
 
 def up(home: Home, options: Options, *, stay: Callable[[Record], None] | None = None) -> Record:
@@ -84,11 +87,16 @@ def up(home: Home, options: Options, *, stay: Callable[[Record], None] | None = 
 
 def _start(home: Home, options: Options) -> Record:
     clock = SystemClock()
+    found = state.record(home)
+    if found.get("attached") and _still_there(found, options):
+        return _attach(home, options, clock, str(_head_address(found).address))
+    if whole(HeadFiles(home.head)):
+        return _revive(home, options, found, clock)
     end_head(home, clock)  # what an earlier platform left: a killed supervisor's head, a file from before a reboot
     _check_port(options.port, options.host, "--port")
     state.secret_file(home.token)
     if options.ray_address:
-        return _attach(home, options, clock)
+        return _attach(home, options, clock, options.ray_address)
     if options.dashboard_port:
         _check_port(options.dashboard_port, "127.0.0.1", "--dashboard-port")
     starting = _spawn_head(home, options)
@@ -104,27 +112,65 @@ def _start(home: Home, options: Options) -> Record:
         raise
 
 
-def _attach(home: Home, options: Options, clock: Clock) -> Record:
-    attach.reach(options.ray_address)
+def _still_there(found: Record, options: Options) -> bool:
+    """Whether the cluster of an attached platform, whose API does not answer, is the one that is meant and lives."""
+    address = _head_address(found).address
+    if options.ray_address not in ("", address):
+        return False
+    try:
+        attach.reach(address)
+    except ClusterError:
+        return False
+    return True
+
+
+def _head_address(found: Record) -> HeadAddress:
+    return HeadAddress.model_validate(found["head"])
+
+
+def _revive(home: Home, options: Options, found: Record, clock: Clock) -> Record:
+    """A head that is whole under an API that does not answer: its Jobs must not pay for that.
+
+    A replica or proxy that was killed comes back by itself; after an `up` that was interrupted
+    there is none yet.
+    """
+    address = str(found.get("address") or "")
+    until = clock.monotonic() + (REVIVE_S if address else 0.0)
+    while clock.monotonic() < until:
+        if state.answers(address):
+            return found
+        clock.sleep(0.2)
+    head = _head(home, state.supervisor(home))
+    attach.reach(head.address.address)
+    attach.ray_environment(head.address.token_path)
+    from rlark.boot import deploy
+
+    with deploy.connected(head.address.address):
+        return _finish(home, options, head, deploy, clock)
+
+
+def _attach(home: Home, options: Options, clock: Clock, ray_address: str) -> Record:
+    attach.reach(ray_address)
     token_path = attach.their_token(home)
     attach.ray_environment(token_path)
     from rlark.boot import deploy
 
-    with deploy.connected(options.ray_address) as context:
+    with deploy.connected(ray_address) as context:
         dashboard = str(context.dashboard_url or "")
         address = HeadAddress(
-            address=options.ray_address,
+            address=ray_address,
             session=Path(str(context.address_info.get("session_dir") or "")).name,
             dashboard=dashboard if "://" in dashboard or not dashboard else f"http://{dashboard}",
             token_path=token_path,
         )
-        return _finish(home, options, Head(address, None), deploy, clock)
+        return _finish(home, options, Head(address, None, attached=True), deploy, clock)
 
 
 def _finish(home: Home, options: Options, head: Head, deploy: Any, clock: Clock) -> Record:
     """Controller, API, `platform.json`."""
-    attached = head.supervisor is None
-    serve_was_there = attached and deploy.serve_runs()
+    attached = head.attached
+    known = state.record(home).get("serveWasThere")  # of this same cluster: another's record was removed before
+    serve_was_there = known if isinstance(known, bool) else attached and deploy.serve_runs()
     _say("Starting controller and API")
     port = deploy.deploy(home, head.address, options.host, options.port, attached=attached)
     address = Options(host=options.host, port=port).address
@@ -221,6 +267,12 @@ def _await_head(home: Home, starting: subprocess.Popen[bytes], clock: Clock) -> 
             reason = str(state.head_state(home).get("error") or f"see {HeadFiles(home.head).log}")
             raise ClusterError(f"The Ray head did not come up: {reason}", hint="rlark doctor looks for the cause")
         clock.sleep(0.02)
+    return _head(home, own)
+
+
+def _head(home: Home, supervisor: ProcessId | None) -> Head:
+    """The head that the supervisor's word describes."""
+    said = state.head_state(home)
     config = HeadConfig.read(HeadFiles(home.head).config)
     address = HeadAddress(
         address=str(said["address"]),
@@ -228,7 +280,7 @@ def _await_head(home: Home, starting: subprocess.Popen[bytes], clock: Clock) -> 
         dashboard=str(said["dashboard"]),
         token_path=config.token_path,
     )
-    return Head(address, own, config.fakes_gpus)
+    return Head(address, supervisor, config.fakes_gpus)
 
 
 def _lost(home: Home, supervisor: ProcessId | None) -> str | None:

@@ -264,6 +264,15 @@ def test_serves_proxy_comes_back(platform):
     until(lambda: get(platform, "/livez")[0] == 200, 25, "the port answers again")
 
 
+def test_up_goes_on_where_an_interrupted_one_stopped(platform, slow_job):
+    before = read_json(platform.platform)
+    platform.platform.unlink()
+    code, record, talk = boot("up", platform, "--port", before["address"].rsplit(":", 1)[1])
+    assert code == 0, (record, talk)
+    assert {**record, "startedAt": before["startedAt"]} == before
+    assert (slow_job()["phase"], slow_job()["attempt"]) == ("Running", 1)
+
+
 def test_a_killed_supervisor_leaves_a_platform_that_down_ends_jobs_first(platform, slow_job):
     before = everything(platform)
     os.kill(before[0].pid, signal.SIGKILL)
