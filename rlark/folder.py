@@ -234,10 +234,16 @@ def read_json(path: Path) -> dict[str, object] | None:
 
 
 def append_line(path: Path, record: Mapping[str, object]) -> None:
-    """Append one JSON line in a single write; NaN is refused with ValueError."""
+    """Append one JSON line in a single write; NaN is refused with ValueError.
+
+    Raises:
+        OSError: there is no room for all of it.
+    """
     line = json.dumps(record, allow_nan=False, ensure_ascii=False, separators=(",", ":")) + "\n"
+    rest = memoryview(line.encode())
     with path.open("ab", buffering=0) as file:
-        file.write(line.encode())
+        while rest:  # a disk that fills up takes a part, and says why only at the next write
+            rest = rest[file.write(rest) :]
 
 
 def read_lines(path: Path, offset: int = 0) -> Iterator[tuple[dict[str, object], int]]:

@@ -82,7 +82,7 @@ class Workload:
             program=program,
             config=config,
             shape=program.shape(config),
-            seed=_number(plan.config, "algorithm", "seed"),
+            seed=_seed(plan.config, config),
             device=str(_section(plan.config, "runner").get("device") or "auto"),
         )
 
@@ -104,10 +104,13 @@ def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return section if isinstance(section, Mapping) else {}
 
 
-def _number(config: Mapping[str, Any], section: str, name: str) -> int:
-    value = _section(config, section).get(name, 0)
+def _seed(raw: Mapping[str, Any], config: object) -> int:
+    """`algorithm.seed`, else what the engine's own configuration calls its seed, else 0."""
+    value = _section(raw, "algorithm").get("seed")
+    if value is None:
+        value = getattr(config, "seed", 0)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"{section}.{name} is {value!r}; it must be an integer")
+        raise ValueError(f"algorithm.seed is {value!r}; it must be an integer")
     return value
 
 

@@ -6,7 +6,7 @@ import os
 import platform
 import socket
 import sys
-from importlib.metadata import distributions
+from pathlib import Path
 
 import rlark
 from rlark.folder import JobFolder, write_json
@@ -25,12 +25,11 @@ def write_facts(folder: JobFolder, lease: Lease) -> None:
 
 def facts(folder: JobFolder, lease: Lease) -> dict[str, object]:
     """What `env.json` holds."""
-    packages = {found.metadata["Name"]: found.version for found in distributions() if found.metadata["Name"]}
     return {
         "attempt": lease.attempt,
         "python": {"version": platform.python_version(), "executable": sys.executable},
         "rlark": rlark.__version__,
-        "packages": dict(sorted(packages.items(), key=lambda item: item[0].lower())),
+        "packages": packages(),
         "host": {
             "name": socket.gethostname(),
             "node": lease.node,
@@ -45,3 +44,16 @@ def facts(folder: JobFolder, lease: Lease) -> dict[str, object]:
         },
         "devices": device.report(folder.root).to_json(),
     }
+
+
+def packages() -> dict[str, str]:
+    """Every installed distribution with its version.
+
+    Told by the folders' names, `name-1.2.dist-info`: parsing the metadata of hundreds takes half a second.
+    """
+    found: dict[str, str] = {}
+    for folder in map(Path, sys.path):
+        for entry in folder.glob("*.dist-info"):
+            name, _, version = entry.name.removesuffix(".dist-info").partition("-")
+            found.setdefault(name.replace("_", "-"), version)  # the first on the path is the one that is imported
+    return dict(sorted(found.items(), key=lambda item: item[0].lower()))
