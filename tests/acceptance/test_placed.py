@@ -40,6 +40,7 @@ def test_eight_ranks_on_eight_faked_gpus(eight_gpus: User, write: WRITE) -> None
     result = json.loads((eight_gpus.home / "jobs/eight/result.json").read_text())
     assert result["cuda"] is False
 
+    eight_gpus.until("eight", lambda status: status["lease"] is None)
     node = eight_gpus.json("nodes", "list")["nodes"][0]
     assert (node["gpus"], node["freeGpus"], node["gpusFaked"]) == (8, 8, True)
 
@@ -48,7 +49,7 @@ def test_a_job_waits_for_gpus_and_says_for_whose(eight_gpus: User, write: WRITE)
     long = toy_job("long", {"actor,rollout,env": 0}, pace_s=0.2, iterations=500)
     eight_gpus.rlark("submit", "-d", write("long", long), "--set", "spec.tasks[0].ray.resources.gpu=6")
     eight_gpus.until("long", lambda status: status["phase"] == "Running")
-    short = toy_job("short", {"actor,rollout,env": "0-2"}, iterations=2)
+    short = toy_job("short", {"actor,rollout,env": "0-3"}, iterations=2)
     eight_gpus.rlark("submit", "-d", write("short", short))
     waiting = eight_gpus.until("short", lambda status: status["queue"] is not None)
     assert waiting["phase"] == "Pending"

@@ -72,8 +72,11 @@ class User:
         return self.json("get", name)["status"]
 
     def until(self, name: str, held: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Wait until a Job's status is as wanted."""
+        """Wait until a Job is there and its status is as wanted."""
         deadline = time.monotonic() + PATIENCE_S
+        while name not in self.rlark("jobs", "-o", "name").split():
+            assert time.monotonic() < deadline, f"{name} was never submitted"
+            time.sleep(0.2)
         while not held(status := self.status(name)):
             assert time.monotonic() < deadline, f"{name} never came there: {json.dumps(status, indent=1)}"
             time.sleep(0.2)
