@@ -109,6 +109,7 @@ def rank_env(
         "LOCAL_ACCELERATOR_RANK": str(rank.gpus[0] if rank.gpus else -1),
         "VISIBLE_DEVICES": devices,
         "CUDA_VISIBLE_DEVICES": devices,
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # the order in which the lease counts
         THREADS: str(rank.threads),
     }
 

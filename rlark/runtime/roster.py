@@ -223,10 +223,10 @@ def _knows(heard: Mapping[Rank, Any]) -> bool:
 
 def _private_folder() -> str:
     """A folder readable by this user only, short enough for sockets in it."""
-    folder = tempfile.mkdtemp(prefix="rlark-")
+    folder = tempfile.mkdtemp(prefix="rlark-run-")
     try:
         require_short(Path(folder) / "rollout-9999")
     except ValueError:
         shutil.rmtree(folder)
-        return tempfile.mkdtemp(prefix="rlark-", dir="/tmp")
+        return tempfile.mkdtemp(prefix="rlark-run-", dir="/tmp")
     return folder

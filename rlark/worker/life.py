@@ -58,7 +58,6 @@ def live(folder: JobFolder, clock: Clock) -> Outcome:
         OSError: not even the outcome could be written.
     """
     stop = StopRequest()
-    process.become_subreaper()
     lease = _lease(folder)
     reports = Reports(folder, lease.attempt, clock)
     try:
@@ -82,6 +81,7 @@ def _attempt(folder: JobFolder, lease: Lease, reports: Reports, clock: Clock, st
     """One attempt to its end, whatever happens."""
     life = None
     try:
+        process.become_subreaper()
         own = process.this_process()
         reports.write("Worker", True, "WorkerStarted", f"the worker is process {own.pid}", own.to_json())
         plan = Plan.model_validate(read_json(folder.plan) or {})
@@ -90,8 +90,15 @@ def _attempt(folder: JobFolder, lease: Lease, reports: Reports, clock: Clock, st
     except Exception as error:  # noqa: BLE001  whatever it is, the Job must not end without a word
         traceback.print_exc()
         outcome = _crashed(error)
-    survivors = life.end() if life else []
-    return outcome.left(survivors)
+    return outcome.left(_end(life) if life else [])
+
+
+def _end(life: Life) -> list[str]:
+    try:
+        return life.end()
+    except Exception as error:  # noqa: BLE001  as above: the outcome stands and must be told
+        traceback.print_exc()
+        return [f"perhaps something, since looking for it failed: {error}"]
 
 
 def _crashed(error: Exception) -> Outcome:

@@ -15,7 +15,7 @@ from rlark.host.process import ProcessId
 
 MOST = 16
 """How many processes are looked into."""
-PATIENCE_S = 10.0
+PATIENCE_S = 3.0
 _REQUEST = signal.SIGUSR1
 _INTERPRETERS = ("python", "ray::")
 

@@ -80,6 +80,14 @@ class Attempt:
             assert self.process.poll() is None, self.reports
             time.sleep(0.02)
 
+    def run(self) -> int:
+        """The run's process, once it is reported."""
+        until = time.monotonic() + 20
+        while (started := self.report("Started")) is None:
+            assert time.monotonic() < until, self.reports
+            time.sleep(0.02)
+        return int(started["data"]["run"]["pid"])
+
     @property
     def reports(self) -> list[dict]:
         lines = self.folder.reports.read_text().splitlines() if self.folder.reports.exists() else []

@@ -310,8 +310,7 @@ def test_an_engine_that_is_stopped_takes_a_checkpoint(start):
 def test_a_stop_that_reaches_the_run_first_is_still_a_stop(start):
     attempt = start(run="echo up; sleep 60")
     attempt.wait_for("up")
-    run = attempt.report("Started")["data"]["run"]["pid"]
-    os.kill(run, signal.SIGTERM)
+    os.kill(attempt.run(), signal.SIGTERM)
     attempt.stop()
     assert attempt.outcome["reason"] == "Stopped"
 
@@ -331,7 +330,7 @@ def test_what_the_run_leaves_in_the_background_is_ended(start):
 def test_a_killed_worker_takes_its_run_along(start):
     attempt = start(run="echo up; exec sleep 60")
     attempt.wait_for("up")
-    run = attempt.report("Started")["data"]["run"]["pid"]
+    run = attempt.run()
     attempt.process.kill()
     attempt.process.wait(5)
     assert gone(run)
