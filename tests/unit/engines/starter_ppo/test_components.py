@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import logging
+import pickle
 
 import numpy as np
 import pytest
 
 from engines.starter_ppo.components import PROGRAM
 from rlark.runtime.component import Context
+from rlark.runtime.trainer import FusedTrainer, Workload
 
 
 def context(component: str, rank: int = 0, world_size: int = 1) -> Context:
@@ -50,3 +52,21 @@ def test_the_device_is_told(make_config, asked, monkeypatch):
     use = PROGRAM.actor(make_config(), context("actor")).device()
     assert (use.device, use.cuda_requested) == ("cpu", False)
     assert use.name
+
+
+def test_a_resumed_training_is_the_one_that_never_stopped(make_config):
+    config = make_config(runner={"max_epochs": 4}, actor={"optim": {"lr_scheduler": "linear", "lr": 1e-3}})
+
+    def trainer() -> FusedTrainer:
+        return FusedTrainer(Workload(PROGRAM, config, PROGRAM.shape(config), 7, "cpu"), threads=1)
+
+    whole, first, second = trainer(), trainer(), trainer()
+    expected = [whole.iterate() for _ in range(4)]
+    for _ in range(2):
+        first.iterate()
+    second.restore(pickle.loads(pickle.dumps(first.state())))
+    for metrics, again in zip(expected[2:], (second.iterate() for _ in range(2)), strict=True):
+        assert {name: str(value) for name, value in metrics.items()} == {
+            name: str(value) for name, value in again.items()
+        }
+    assert whole.state()["actor"][0]["flat"].tobytes() == second.state()["actor"][0]["flat"].tobytes()
