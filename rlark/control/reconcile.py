@@ -24,6 +24,7 @@ FORCE_MARGIN_S = 15.0
 OUTCOME = "Outcome"
 STOPPED = "Stopped"
 WORKER_LOST = "WorkerLost"
+TERMINATED = "Terminated"
 _CONDITIONS = {kind.value for kind in ConditionType}
 
 
@@ -98,13 +99,20 @@ def _outcome(record: JobRecord, report: Report, now: datetime) -> list[Event]:
     }
     events = [*_survivors(record, data.get("survivors"), now)]
     time = moment(report.time, now)
+    kind, reason, message = _judged(record, report)
+    return events + ending(record, kind, reason, message, time=time, facts=facts)
+
+
+def _judged(record: JobRecord, report: Report) -> tuple[Kind, str, str]:
+    """How an attempt ended: a worker that was told to end, though nobody asked rlark for it, did not stop, it failed."""
     if report.status:
-        kind, reason = Kind.SUCCEEDED, report.reason or "Completed"
-    elif report.reason == STOPPED or (record.stop_asked_at and report.reason == ""):
-        kind, reason = Kind.STOPPED, STOPPED
-    else:
-        kind, reason = Kind.FAILED, report.reason or "RunFailed"
-    return events + ending(record, kind, reason, report.message, time=time, facts=facts)
+        return Kind.SUCCEEDED, report.reason or "Completed", report.message
+    if report.reason == STOPPED and record.stop_asked_at is None:
+        message = "the worker was told to end, and not by rlark: Ray's head went down, or somebody sent it SIGTERM"
+        return Kind.FAILED, TERMINATED, message
+    if report.reason == STOPPED or (record.stop_asked_at and report.reason == ""):
+        return Kind.STOPPED, STOPPED, report.message
+    return Kind.FAILED, report.reason or "RunFailed", report.message
 
 
 def _verdict(value: object) -> Verdict:

@@ -119,7 +119,10 @@ def test_stop_leaves_nothing_and_start_is_a_new_attempt(machine: User, write: WR
     status = machine.until("again", lambda status: status["attempt"] == 2 and status["phase"] == "Running")
     assert status["attempt"] == 2
     machine.rlark("delete", "-y", "again")
-    machine.rlark("get", "again", code=102)
+    deadline = time.monotonic() + 60
+    while "there is no job" not in machine.rlark("get", "again", code=None):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
     assert not (machine.home / "jobs/again").exists()
 
 
@@ -139,7 +142,8 @@ def test_a_job_of_a_killed_head_never_stands_as_running(nobody: User, write: WRI
     kill(processes(nobody, "raylet/raylet", str(nobody.home)) or processes(nobody, "raylet/raylet"))
     nobody.up("--num-cpus", "2", "--num-gpus", "0")
     status = nobody.ended("lost")
-    assert (status["phase"], status["reason"]) == ("Failed", "WorkerLost")
+    assert status["phase"] == "Failed"
+    assert status["reason"] in {"Terminated", "WorkerLost"}  # whether the worker had time for a last word
     nobody.rlark("submit", write("after", toy_job("after", ONE, iterations=2)))
 
 

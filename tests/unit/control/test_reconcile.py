@@ -73,7 +73,7 @@ def test_placed_brings_the_ranks():
     [
         (outcome(verified=True, exitCode=0), "succeeded", "Completed"),
         (outcome(status=False, reason="RunFailed", exitCode=3), "failed", "RunFailed"),
-        (outcome(status=False, reason="Stopped", exitCode=143), "stopped", "Stopped"),
+        (outcome(status=False, reason="Stopped", exitCode=143), "failed", "Terminated"),  # nobody asked
         (outcome(status=False, reason="DeadlineExceeded"), "failed", "DeadlineExceeded"),
         (outcome(status=False, reason="GateFailed", exitCode=0, gate=False), "failed", "GateFailed"),
         (outcome(status=False), "failed", "RunFailed"),
@@ -85,6 +85,11 @@ def test_the_outcome_ends_the_attempt(last, phase, reason):
     assert events[0].reason == reason
     assert events[0].data["exitCode"] == last.data.get("exitCode")
     assert events[0].data["n"] == 9
+
+
+def test_a_stop_that_was_asked_for_is_a_stop():
+    last = outcome(status=False, reason="Stopped", exitCode=143)
+    assert kinds(reconcile(running(stop_asked_at=NOW), Observation(False, (last,)), NOW)) == ["stopped"]
 
 
 def test_survivors_of_an_outcome_are_named():
