@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 import struct
-import sys
 from pathlib import Path
 
 import pytest
@@ -61,7 +60,3 @@ def test_a_record_is_framed_with_its_length(tmp_path: Path):
     data = path.read_bytes()
     (length,) = struct.unpack_from("<Q", data)
     assert len(data) == 8 + 4 + length + 4
-
-
-def test_no_library_is_loaded_for_it():
-    assert not any(name.startswith("tensorboardX") for name in sys.modules)
