@@ -104,7 +104,7 @@ def _outcome(record: JobRecord, report: Report, now: datetime) -> list[Event]:
 
 
 def _judged(record: JobRecord, report: Report) -> tuple[Kind, str, str]:
-    """How an attempt ended: a worker that was told to end, though nobody asked rlark for it, did not stop, it failed."""
+    """How an attempt ended; a worker that was told to end, though nobody asked rlark for it, has failed."""
     if report.status:
         return Kind.SUCCEEDED, report.reason or "Completed", report.message
     if report.reason == STOPPED and record.stop_asked_at is None:

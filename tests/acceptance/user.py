@@ -55,7 +55,7 @@ class User:
         )
         said = done.stdout + done.stderr
         assert code is None or done.returncode == code, f"exit {done.returncode}, not {code}\n{said}"
-        return said if code else done.stdout
+        return done.stdout if code == 0 else said
 
     def json(self, *arguments: str | Path, code: int | None = 0) -> Any:
         """Run `rlark ... -o json`."""
