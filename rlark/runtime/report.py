@@ -48,8 +48,6 @@ class Reporter:
             clock: gives each line its time.
             out: where progress lines go; standard output by default.
 
-        Raises:
-            OSError: the TensorBoard folder cannot be made.
         """
         self._metrics = folder.metrics
         self._engine = engine
@@ -58,7 +56,8 @@ class Reporter:
         self._progress = progress
         self._clock = clock
         self._out = out or sys.stdout
-        self._board = EventFile(tensorboard, clock)
+        self._tensorboard = tensorboard
+        self._board: EventFile | None = None
 
     def iteration(self, number: int, metrics: Metrics, env_steps: int, elapsed_s: float) -> None:
         """Report one finished iteration.
@@ -68,6 +67,9 @@ class Reporter:
             metrics: what `Trainer.iterate` gave.
             env_steps: control steps taken so far over all environments.
             elapsed_s: seconds of training so far.
+
+        Raises:
+            OSError: the disk is full, or the TensorBoard folder cannot be made.
         """
         values = {name: finite(value) for name, value in metrics.items()}
         append_line(
@@ -88,8 +90,11 @@ class Reporter:
                 file=self._out,
                 flush=True,
             )
+        if self._board is None:  # after the first sign of life: its library takes a moment to load
+            self._board = EventFile(self._tensorboard, self._clock)
         self._board.write(number, {name: value for name, value in values.items() if value is not None})
 
     def close(self) -> None:
         """Flush what is not on disk yet."""
-        self._board.close()
+        if self._board is not None:
+            self._board.close()
