@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.acceptance.user import ROOT, User
 
 pytestmark = pytest.mark.acceptance
 MAIN = ROOT / "job_specs/originbot-goalnav.yaml"
-PLACED = "{actor: 0, rollout: 0, env: '0:0-1'}"
+TOGETHER, APART = "actor,rollout,env: 0", 'actor: 0\n    rollout: 0\n    env: "0:0-1"'
 
 
 def judged(user: User, name: str) -> dict[str, object]:
@@ -31,9 +32,15 @@ def test_fused_it_passes_its_gate(machine: User) -> None:
 
 
 @pytest.mark.timeout(1800)
-def test_placed_it_passes_too(machine: User) -> None:
-    where = f"spec.tasks[0].ray.config.overrides=[cluster.component_placement={PLACED}]"
-    machine.rlark("submit", MAIN, "--name", "placed", "--set", where)
+def test_placed_it_passes_too(machine: User, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    (tmp_path / "job_specs").mkdir()
+    job = Path(shutil.copy(MAIN, tmp_path / "job_specs"))
+    config = tmp_path / "configs/originbot_ppo.yaml"
+    text = config.read_text()
+    assert text.count(TOGETHER) == 1
+    config.write_text(text.replace(TOGETHER, APART))
+    machine.rlark("submit", job, "--name", "placed")
     judged(machine, "placed")
     status = machine.status("placed")
     assert status["fused"] is False
