@@ -23,6 +23,7 @@ from rlark.plan.node import HeadAddress
 NAME = "controller"
 NAMESPACE = "rlark"
 TICK_S = 0.15
+IDLE_S = 1.0
 PAUSE_S = 1.0
 CALL_S = 120.0
 RETRIES_S = 10.0
@@ -90,7 +91,7 @@ class ControllerActor:
                     self._failed = None
                     self._opened.set()
                 self._controller.tick()
-                pause = TICK_S
+                pause = IDLE_S if self._controller.idle else TICK_S
             except Exception as error:
                 _logger.exception("a tick failed; the next one tries again")
                 if self._controller is None:

@@ -189,6 +189,7 @@ class Attempts:
             return record
         if record.handle and self._lingers(record, about, now):
             return record
+        about.release_at = now + RETRY_S
         released = self.cluster.release(lease)
         if released.clean:
             message = f"attempt {lease.attempt} gave its capacity on node {lease.node} back"
@@ -197,7 +198,6 @@ class Attempts:
             self._forget(record)
             self._about(record).copied = copied
             return record
-        about.release_at = now + RETRY_S
         if released.survivors == about.survivors:
             return record
         about.survivors = released.survivors
@@ -219,7 +219,7 @@ class Attempts:
         return False
 
     def _leased(self, lease: Lease) -> Event:
-        gpus = ", ".join(f"GPU {d.id}{' (faked)' if d.faked else ''}" for d in lease.devices) or "no GPU"
+        gpus = ", ".join(f"GPU {device.label}" for device in lease.devices) or "no GPU"
         return Event(
             kind=Kind.LEASED,
             time=self.clock.now(),

@@ -53,6 +53,11 @@ class Controller:
         self._ledger = self._keeper.ledger
         self.tick()
 
+    @property
+    def idle(self) -> bool:
+        """True while no Job needs anything, so that the next tick may take its time."""
+        return self._keeper.idle
+
     def tick(self) -> None:
         """Look at running Jobs, let the next ones start, keep the nodes fresh. Costs nothing when idle."""
         self._keeper.tick()

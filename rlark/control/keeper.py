@@ -21,6 +21,8 @@ from rlark.plan.node import Inventory
 log = logging.getLogger(__name__)
 PAUSE_S = 0.05
 REMOVE_RETRY_S = 5.0
+SWEEP_S = 30.0
+"""Between looks for leases that no Job knows of."""
 
 
 class Keeper:
@@ -44,6 +46,7 @@ class Keeper:
         self._records = {record.uid: record for record in self.ledger.active()}
         self._unsettled = set(self._records)
         self._adopted = False
+        self._sweep_at = float("-inf")
         self._remove_at: dict[str, float] = {}
 
     def tick(self) -> None:
@@ -51,12 +54,16 @@ class Keeper:
         with self.lock:
             if self.nodes.refresh():
                 self._line.changed()
-            if not self._adopted:
-                self._adopt()
+            self._sweep()
             for record in list(self._records.values()):
                 if record.lease or not record.queued:
                     self._watch(record)
             self.advance()
+
+    @property
+    def idle(self) -> bool:
+        """True while no Job needs anything: only the nodes are looked at."""
+        return not self._records and self._adopted
 
     def _watch(self, record: JobRecord) -> None:
         """Look after one Job; a fault there must not stand in the way of the others."""
@@ -66,15 +73,35 @@ class Keeper:
             raise  # another controller writes: this one must stop
         except Exception:
             log.exception("job %s cannot be looked after; the next tick tries again", record.name)
+            self._read_again(record)
 
     def advance(self) -> None:
         """Let everything start whose turn it is, and let go of what is done with."""
         with self.lock:
             if self._adopted:
-                for record in self._line.advance(list(self._records.values()), self.nodes.inventory):
-                    self.keep(record)
+                self._advance()
             for uid in list(self._unsettled):
                 self._settle(self._records[uid])
+
+    def _advance(self) -> None:
+        before = list(self._records.values())
+        try:
+            changed = self._line.advance(before, self.nodes.inventory)
+        except ConflictError:
+            raise
+        except Exception:
+            log.exception("the queue does not move; it is tried again")
+            for record in before:
+                self._read_again(record)
+        else:
+            for record in changed:
+                self.keep(record)
+
+    def _read_again(self, record: JobRecord) -> None:
+        """Take a Job as the ledger has it: a fault may have come between what was written and what is remembered."""
+        stored = self.ledger.record(record.name)
+        if stored is not None and stored.uid == record.uid:
+            self.keep(stored)
 
     def keep(self, record: JobRecord) -> JobRecord:
         """Remember a record that was just written."""
@@ -126,8 +153,11 @@ class Keeper:
             self._clock.sleep(PAUSE_S)
             self.tick()
 
-    def _adopt(self) -> None:
-        """At the start: release leases that no Job knows, take over Jobs that an earlier controller left."""
+    def _sweep(self) -> None:
+        """Release leases that no Job knows of; the first time, take over the Jobs that an earlier controller left."""
+        now = self._clock.monotonic()
+        if now < self._sweep_at:
+            return
         try:
             held = self._cluster.leases()
             known = {record.lease.key for record in self._records.values() if record.lease}
@@ -138,9 +168,11 @@ class Keeper:
         except ClusterError as error:
             log.warning("the leases cannot be looked at yet: %s", error)
             return
-        self._adopted = True
-        for record in list(self._records.values()):
-            self.keep(self.attempts.adopt(record, held))
+        self._sweep_at = now + SWEEP_S
+        if not self._adopted:
+            self._adopted = True
+            for record in list(self._records.values()):
+                self.keep(self.attempts.adopt(record, held))
 
     def _settle(self, record: JobRecord) -> None:
         """After a change: copy the events, and let a Job go that needs nothing more."""

@@ -26,7 +26,7 @@ class Line:
         self._ledger, self._attempts, self._clock = ledger, attempts, clock
         self._dirty = True
         self._refused: dict[str, str] = {}
-        self._retry_at = 0.0
+        self._retry_at = self._not_before = 0.0
         self._written: list[Turn] | None = None
 
     def changed(self) -> None:
@@ -41,17 +41,21 @@ class Line:
             inventory: the nodes.
 
         Returns:
-            The records that changed.
+            The records that changed. After an exception that may be any of them, and the queue is looked at again.
         """
-        if not self._dirty and not (self._refused and self._clock.monotonic() >= self._retry_at):
+        time = self._clock.monotonic()
+        if time < self._not_before or not (self._dirty or (self._refused and time >= self._retry_at)):
             return []
-        self._dirty = False
-        self._refused = {}
         now = {record.uid: record for record in records}
         before = {record.uid: record.seq for record in records}
-        line = self._start_ready(now, inventory)
-        self._write(line)
-        self._say_why(now, line)
+        self._dirty, self._refused = False, {}
+        try:
+            line = self._start_ready(now, inventory)
+            self._write(line)
+            self._say_why(now, line)
+        except Exception:
+            self._dirty, self._not_before = True, time + RETRY_S
+            raise
         return [record for uid, record in now.items() if record.seq != before[uid]]
 
     def _start_ready(self, now: dict[str, JobRecord], inventory: SeenBy) -> list[Turn]:

@@ -47,7 +47,7 @@ class Held:
         node: where.
         cpus: how many.
         memory: bytes; 0 when not counted.
-        gpus: the node's ids of its GPUs.
+        gpus: its GPUs as the node calls them, `3` or `3 (faked)`.
     """
 
     job: str
@@ -157,7 +157,7 @@ def _gpus_held(ask: Ask, node: Node, holders: Sequence[Held]) -> str:
     soon = [f"{len(h.gpus)} GPU next for job {h.job}" for h in holders if any(g.startswith("next-") for g in h.gpus)]
     who = ", ".join(named + soon)
     if not who:
-        return f"needs {ask.gpus} GPUs and node {node.name} has {node.gpus}"
+        return f"needs {ask.gpus} GPUs and node {node.name} has {node.gpus}{' (faked)' if node.gpus_faked else ''}"
     return who if ask.gpus == 1 or len(named) == node.gpus else f"{who}; {ask.gpus} are needed"
 
 

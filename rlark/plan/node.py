@@ -102,6 +102,11 @@ class Device(StoredModel):
     model: str = ""
     faked: bool = False
 
+    @property
+    def label(self) -> str:
+        """The id for people, who must see it where no such device exists: `3 (faked)`."""
+        return f"{self.id} (faked)" if self.faked else self.id
+
 
 class Lease(StoredModel):
     """Physical capacity of one node, held by one attempt of one Job (`lease.json`).

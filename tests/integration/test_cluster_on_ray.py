@@ -109,7 +109,7 @@ def test_a_controller_that_died_finds_its_leases_again(cluster, driver, home):
 def test_busy_gpus_say_who_holds_them_and_leave_nothing(cluster):
     cluster.lease("first", 1, "box", Ask(gpus=6))
     answer = cluster.lease("second", 1, "box", Ask(gpus=4))
-    assert answer == Busy("GPU 0,1,2,3,4,5 leased by job first")
+    assert answer == Busy("GPU 0,1,2,3,4,5 (faked) leased by job first")
     assert [lease.job for lease in cluster.leases()] == ["first"]
 
 

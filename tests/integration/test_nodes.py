@@ -65,12 +65,15 @@ def test_ids_are_ordered_as_numbers():
     assert nodes.in_order(["GPU-b", "3", "GPU-a"]) == ["3", "GPU-a", "GPU-b"]
 
 
-def test_ids_become_devices_with_uuids_and_faked_ones_are_marked():
-    assert nodes.devices(["1", "5"], TWO) == [
-        Device(id="1", uuid="GPU-0001", model="NVIDIA H200"),
-        Device(id="5", faked=True),
-    ]
-    assert nodes.devices(["1"], None) == [Device(id="1")]
+def test_ids_become_devices_with_uuids():
+    found = nodes.devices(["1", "5"], node(GPU=2.0), TWO)
+    assert found == [Device(id="1", uuid="GPU-0001", model="NVIDIA H200"), Device(id="5")]
+    assert nodes.devices(["1"], node(GPU=2.0), None) == [Device(id="1")]
+    assert nodes.devices(["1"], None, None) == [Device(id="1")]
+
+
+def test_where_gpus_are_faked_none_of_them_stands_for_a_card():
+    assert nodes.devices(["1", "5"], node(GPU=8.0), TWO) == [Device(id="1", faked=True), Device(id="5", faked=True)]
 
 
 @pytest.mark.parametrize(

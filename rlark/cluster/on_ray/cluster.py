@@ -7,17 +7,21 @@ goes on where the killed one was.
 
 from __future__ import annotations
 
+import functools
 import logging
 import shlex
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from ray.exceptions import RayError
 
 from rlark.cluster.base import Busy, Handle, Observation, Released
 from rlark.cluster.on_ray import leases, nodes, remains
-from rlark.cluster.on_ray.jobs import JobsApi
+from rlark.cluster.on_ray.jobs import JobsApi, brief
 from rlark.cluster.on_ray.leases import Group
 from rlark.cluster.on_ray.nodes import RayNode, Reports
 from rlark.cluster.on_ray.reports import ReportFiles
@@ -34,6 +38,21 @@ STOP_MARGIN_S = 6
 ASK_S = 1.0
 REMAINS_GRACE_S = 2.0
 _logger = logging.getLogger(__name__)
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def _answering(verb: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Tell Ray's own errors as the one that a `Cluster` may raise, after which it is asked again."""
+
+    @functools.wraps(verb)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return verb(*args, **kwargs)
+        except (RayError, RuntimeError) as error:
+            raise ClusterError(f"Ray does not answer: {brief(str(error)) or type(error).__name__}") from error
+
+    return call
 
 
 class RayCluster:
@@ -69,6 +88,7 @@ class RayCluster:
         self._kill_at: dict[str, float] = {}
         self._ask_at: dict[str, float] = {}
 
+    @_answering
     def inventory(self) -> Inventory:
         """All nodes with what is free now."""
         live = nodes.live_nodes()
@@ -78,6 +98,7 @@ class RayCluster:
                 holders.setdefault(group.node_id, {})[group.job] = group.gpus
         return nodes.inventory(live, self._reports.of(live), holders)
 
+    @_answering
     def lease(self, job: str, attempt: int, node: str, ask: Ask) -> Lease | Busy:
         """Take capacity of one node, all or nothing; the same job and attempt gets the same lease."""
         name = leases.group_name(job, attempt)
@@ -111,13 +132,14 @@ class RayCluster:
                 raise
         live = nodes.live_nodes()
         reports = self._reports.of(live)
+        node = next((one for one in live if one.id == group.node_id), None)
         return Lease(
             job=group.job,
             attempt=group.attempt,
             key=group.name,
             node=nodes.stable_names(live).get(group.node_id, ""),
             node_id=group.node_id,
-            devices=nodes.devices(self._gpus.get(group.id, []), reports.get(group.node_id)),
+            devices=nodes.devices(self._gpus.get(group.id, []), node, reports.get(group.node_id)),
             cpus=group.bundle.get("CPU", 0),
             memory=int(group.bundle.get("memory", 0)),
             head=self._head,
@@ -126,24 +148,26 @@ class RayCluster:
     def _who_holds(self, node: str, ask: Ask) -> str:
         """Why an ask does not fit now, in words."""
         here = self.inventory().node(node)
+        faked = " (faked)" if here is not None and here.gpus_faked else ""
         held = []
         for group in leases.groups():
             ids = self._gpus.get(group.id)
             if ask.gpus and group.gpus:
                 which = f"GPU {','.join(ids)}" if ids else f"{group.gpus} GPUs"
-                held.append(f"{which} leased by job {group.job}")
+                held.append(f"{which}{faked} leased by job {group.job}")
             elif group.bundle.get("CPU"):
                 held.append(f"{group.bundle['CPU']:g} CPUs leased by job {group.job}")
         if here is not None and ask.gpus and here.holders.get("(outside rlark)"):
-            held.append(f"{here.holders['(outside rlark)']} GPUs used outside rlark")
+            held.append(f"{here.holders['(outside rlark)']} GPUs{faked} used outside rlark")
         return "; ".join(held) or "its resources are in use outside rlark"
 
+    @_answering
     def start(self, lease: Lease, folder: JobFolder, grace_s: float) -> Handle:
         """Start the worker as a Ray Job on the leased node; starting the same attempt twice is harmless."""
         group = leases.find(lease.key)
         if group is None:
             raise ClusterError(f"The lease {lease.key} is gone, so its worker cannot start.")
-        submission_id = f"rlark-{lease.job}-{lease.attempt}-{group.id[:8]}"
+        submission_id = _submission_id(group)
         self._jobs.submit(
             submission_id,
             "exec " + shlex.join([*self._command, str(folder.root)]),
@@ -200,12 +224,13 @@ class RayCluster:
         return False, self._last_words(handle, f"the worker never reported; Ray says {job.status or 'unknown'}")
 
     def _last_words(self, handle: Handle, said: str) -> str:
+        """Why a worker is gone, in a sentence: what is seen, what Ray says, what the worker printed last."""
         try:
-            message = self._jobs.status(handle.id).message
+            message = brief(self._jobs.status(handle.id).message)
         except ClusterError:
             message = ""
-        printed = self._jobs.last_words(handle.id)
-        return "; ".join(part.strip() for part in (said, message, printed) if part.strip())
+        printed = " | ".join(self._jobs.last_words(handle.id))
+        return "; ".join(part for part in (said, message, f"it printed: {printed}" if printed else "") if part)
 
     def stop(self, handle: Handle, grace_s: float) -> None:
         """Ask the worker to end, SIGTERM first, and return at once; without grace it is killed now."""
@@ -230,16 +255,35 @@ class RayCluster:
         if kill_at is not None and self._clock.monotonic() > kill_at and process.alive(own):
             process.end_tree(own, 0, self._clock)
 
+    @_answering
     def release(self, lease: Lease) -> Released:
         """Give the capacity back once the processes are gone; survivors keep it and are named."""
-        survivors = process.end(self._left_of(lease), REMAINS_GRACE_S, self._clock)
-        if survivors:
-            return Released(clean=False, survivors=tuple(process.describe(one) for one in survivors))
         group = leases.find(lease.key)
+        survivors = [process.describe(one) for one in process.end(self._left_of(lease), REMAINS_GRACE_S, self._clock)]
+        if group is not None and not survivors:
+            survivors += self._still_coming(lease, _submission_id(group))
+        if survivors:
+            return Released(clean=False, survivors=tuple(survivors))
         if group is not None:
             leases.remove(lease.key)
-            self._gpus.pop(group.id, None)
+            self._forget(group)
+        self._files.forget(self._home.job(lease.job).reports)
         return Released()
+
+    def _still_coming(self, lease: Lease, submission_id: str) -> list[str]:
+        """A worker that has not reported, but that Ray may still start: it would run without a lease."""
+        if remains.worker_process(self._files.read(self._home.job(lease.job).reports), lease.attempt) is not None:
+            return []
+        job = self._jobs.status(submission_id)
+        if job.ended:
+            return []
+        self._jobs.stop(submission_id)
+        return [f"the Ray Job {submission_id}, which Ray says is {job.status}"]
+
+    def _forget(self, group: Group) -> None:
+        self._gpus.pop(group.id, None)
+        for memory in (self._kill_at, self._ask_at):
+            memory.pop(_submission_id(group), None)
 
     def _left_of(self, lease: Lease) -> Sequence[ProcessId]:
         """Every process of the attempt that still lives."""
@@ -252,6 +296,12 @@ class RayCluster:
             found.add(own)
         return sorted(found)
 
+    @_answering
     def leases(self) -> list[Lease]:
         """Every placement group of ours. Devices are filled in where this process has asked for them before."""
         return [self._lease(group, ask=False) for group in leases.groups() if group.state == "CREATED"]
+
+
+def _submission_id(group: Group) -> str:
+    """What the Ray Job of a lease's worker is called; another head's lease gives another name."""
+    return f"{group.name}-{group.id[:8]}"

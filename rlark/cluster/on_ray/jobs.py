@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -18,7 +19,10 @@ from typing import Any
 from rlark.errors import ClusterError
 
 TIMEOUT_S = 10.0
-LAST_LINES = 5
+LAST_LINES = 3
+LONGEST_LINE = 200
+_QUOTE = re.compile(r",? last available logs\b.*", re.DOTALL)
+_SIGNAL = re.compile(r"exit code -(\d+)")
 _RAYS_OWN = re.compile(r"job_manager\.py:\d+ -- |^Running entrypoint for job ")
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 
@@ -102,14 +106,15 @@ class JobsApi:
         if status >= 400 and status != 404:
             raise ClusterError(f"Ray's Jobs API does not stop {submission_id}: {status} {_last_line(answer)}")
 
-    def last_words(self, submission_id: str) -> str:
-        """The last lines of what a driver printed; empty when there are none to be had."""
+    def last_words(self, submission_id: str) -> list[str]:
+        """The last lines of what a driver printed, cut to a readable length; none when none are to be had."""
         try:
             status, answer = self._call("GET", f"/api/jobs/{submission_id}/logs")
             lines = str(json.loads(answer).get("logs") or "").splitlines() if status < 400 else []
         except (ClusterError, ValueError, AttributeError):
-            return ""
-        return "\n".join([line for line in lines if line.strip() and not _RAYS_OWN.search(line)][-LAST_LINES:])
+            return []
+        said = [line.strip()[:LONGEST_LINE] for line in lines if line.strip() and not _RAYS_OWN.search(line)]
+        return said[-LAST_LINES:]
 
     def _call(self, method: str, path: str, body: Mapping[str, object] | None = None) -> tuple[int, str]:
         headers = {"Content-Type": "application/json"}
@@ -127,6 +132,22 @@ class JobsApi:
                 f"Ray's Jobs API at {self._dashboard} does not answer: {error}.",
                 hint="the head starts a dead dashboard again within seconds; if it stays away: rlark down, rlark up",
             ) from error
+
+
+def brief(message: str) -> str:
+    """Ray's reason in one line: without the log that it quotes, of a traceback its last line, signals by name."""
+    lines = [line for line in _QUOTE.sub("", message).splitlines() if line.strip()]
+    if not lines:
+        return ""
+    line = lines[-1] if lines[0].startswith("Traceback") else lines[0]
+    return _SIGNAL.sub(_named, line.strip())[:LONGEST_LINE]
+
+
+def _named(match: re.Match[str]) -> str:
+    try:
+        return f"{match[0]} ({signal.Signals(int(match[1])).name})"
+    except ValueError:
+        return match[0]
 
 
 def _last_line(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import ray
 from ray._private.state import available_resources_per_node  # the public one sums over all nodes
-from ray.exceptions import GetTimeoutError, RayError
+from ray.exceptions import RayError
 from ray.util.placement_group import (
     get_placement_group,
     placement_group,
@@ -184,13 +184,13 @@ def probe(group: Group) -> list[str]:
     """
     if not group.gpus:
         return []
-    inside = PlacementGroupSchedulingStrategy(get_placement_group(group.name), placement_group_bundle_index=0)
-    asking = ray.remote(_gpu_ids).options(
-        name=f"lease {group.job}", num_cpus=0, num_gpus=group.gpus, scheduling_strategy=inside, max_retries=1
-    )
     try:
+        inside = PlacementGroupSchedulingStrategy(get_placement_group(group.name), placement_group_bundle_index=0)
+        asking = ray.remote(_gpu_ids).options(
+            name=f"lease {group.job}", num_cpus=0, num_gpus=group.gpus, scheduling_strategy=inside, max_retries=1
+        )
         return in_order(ray.get(asking.remote(), timeout=PROBE_S))
-    except (RayError, GetTimeoutError) as error:
+    except (RayError, ValueError) as error:  # ValueError: the group is gone
         raise ClusterError(f"The lease {group.name} does not say which GPUs it has: {error}") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 
 import ray
 from ray._private.state import available_resources_per_node  # the public one sums over all nodes
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from rlark.host import device
@@ -20,6 +22,7 @@ SHM = "shm"
 """The custom Ray resource by which /dev/shm is counted, in MiB, on a head of ours."""
 
 MIB = 1024 * 1024
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ def inventory(
 
 def describe(node: RayNode, name: str, report: DeviceReport | None, holders: Mapping[str, int]) -> Node:
     """One Ray node as Jobs see it."""
-    faked = report is not None and node.gpus > len(report.gpus)
+    faked = _fakes(node, report)
     cards = report.gpus if report is not None and node.gpus and not faked else []
     model = cards[0].name if cards else ""
     shm = int(node.total[SHM] * MIB) if SHM in node.total else (report.shm if report else 0)
@@ -125,21 +128,23 @@ def _with_strangers(node: RayNode, holders: Mapping[str, int]) -> dict[str, int]
     return dict(holders) | ({"(outside rlark)": unexplained} if node.free and unexplained > 0 else {})
 
 
-def devices(ids: Iterable[str], report: DeviceReport | None) -> list[Device]:
+def _fakes(node: RayNode, report: DeviceReport | None) -> bool:
+    """Whether a node claims more GPUs than its machine has; then none of them stands for a card."""
+    return report is not None and node.gpus > len(report.gpus)
+
+
+def devices(ids: Iterable[str], node: RayNode | None, report: DeviceReport | None) -> list[Device]:
     """Ray's GPU ids as devices with UUIDs.
 
     Args:
         ids: in the order in which the Job counts them.
+        node: that they belong to; None when it is gone.
         report: of the node's machine; None when it is not known.
     """
-    found = []
-    for one in ids:
-        card = report.gpu(one) if report is not None else None
-        if card is None:
-            found.append(Device(id=one, faked=report is not None))
-        else:
-            found.append(Device(id=one, uuid=card.uuid, model=card.name))
-    return found
+    if node is not None and _fakes(node, report):
+        return [Device(id=one, faked=True) for one in ids]
+    cards = {one: report.gpu(one) if report is not None else None for one in ids}
+    return [Device(id=one, uuid=card.uuid, model=card.name) if card else Device(id=one) for one, card in cards.items()]
 
 
 def in_order(ids: Iterable[object]) -> list[str]:
@@ -175,9 +180,14 @@ class Reports:
             pinned = NodeAffinitySchedulingStrategy(node.id, soft=True)
             probe = ray.remote(self._look)
             self._asked[node.id] = probe.options(num_cpus=0, scheduling_strategy=pinned).remote()
-        done, _ = ray.wait([self._asked[node.id]], timeout=0)
-        if done:
-            self._known[node.id] = ray.get(done[0])
+        asked = self._asked[node.id]
+        if asked is None or not ray.wait([asked], timeout=0)[0]:
+            return
+        try:
+            self._known[node.id] = ray.get(asked)
+        except RayError as error:  # without rlark there, or just going down: it stays a node of which little is known
+            _logger.warning("node %s does not say what it has: %s", node.host, str(error).splitlines()[-1])
+            self._asked[node.id] = None
 
 
 def look_here() -> DeviceReport:

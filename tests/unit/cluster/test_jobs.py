@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from rlark.cluster.on_ray.jobs import JobsApi
+from rlark.cluster.on_ray.jobs import JobsApi, brief
 from rlark.errors import ClusterError
 
 
@@ -117,13 +117,33 @@ def test_stopping_a_job_that_is_gone_is_harmless(api, ray):
 
 
 def test_last_words_are_the_last_lines_and_never_an_error(api, ray):
-    assert api.last_words("x") == ""
+    assert api.last_words("x") == []
     ray.answers["GET", "/api/jobs/x/logs"] = (200, {"logs": "\n".join(map(str, range(9)))})
-    assert api.last_words("x") == "4\n5\n6\n7\n8"
+    assert api.last_words("x") == ["6", "7", "8"]
+    ray.answers["GET", "/api/jobs/x/logs"] = (200, {"logs": "y" * 9000})
+    assert api.last_words("x") == ["y" * 200]
     own = (
         "2026-11-30 INFO job_manager.py:581 -- Runtime env is setting up.\nRunning entrypoint for job x: exec y\nmine\n"
     )
     ray.answers["GET", "/api/jobs/x/logs"] = (200, {"logs": own})
-    assert api.last_words("x") == "mine"
+    assert api.last_words("x") == ["mine"]
     ray.answers["GET", "/api/jobs/x/logs"] = (200, "no json")
-    assert api.last_words("x") == ""
+    assert api.last_words("x") == []
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (
+            "Job entrypoint command failed with exit code -9, last available logs (truncated to 20,000 chars):\na\nb",
+            "Job entrypoint command failed with exit code -9 (SIGKILL)",
+        ),
+        ("Job entrypoint command failed with exit code 1. No logs available.", None),
+        ("Job entrypoint command failed with exit code -99", None),
+        ('Traceback (most recent call last):\n  File "x"\nOSError: no room\n', "OSError: no room"),
+        ("x" * 9000, "x" * 200),
+        ("\n", ""),
+    ],
+)
+def test_rays_reason_is_one_line_without_the_log_it_quotes(message, reason):
+    assert brief(message) == (message if reason is None else reason)

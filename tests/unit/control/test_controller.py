@@ -221,7 +221,10 @@ def test_a_busy_gpu_queues_and_says_who_holds_it(platform):
     platform.controller.submit(job_text("first", gpu=2))
     waiting = platform.controller.submit(job_text("second", gpu=1)).job["status"]
     assert waiting["phase"] == "Pending"
-    assert waiting["queue"] == {"position": 1, "reason": "GPU 0 leased by job first, GPU 1 leased by job first"}
+    assert waiting["queue"] == {
+        "position": 1,
+        "reason": "GPU 0 (faked) leased by job first, GPU 1 (faked) leased by job first",
+    }
     assert platform.reader.queue() == [{"job": "second", "priority": 0, **waiting["queue"]}]
     third = platform.controller.submit(job_text("third", gpu=0)).job["status"]["queue"]
     assert third == {"position": 2, "reason": "waits behind job second"}
@@ -230,6 +233,24 @@ def test_a_busy_gpu_queues_and_says_who_holds_it(platform):
     platform.tick()
     assert [platform.phase(name) for name in ("first", "second", "third")] == ["Succeeded", "Running", "Running"]
     assert platform.reader.queue() == []
+
+
+def test_the_controller_is_idle_while_no_job_needs_anything(platform):
+    assert platform.controller.idle
+    platform.controller.submit(job_text())
+    assert not platform.controller.idle
+    platform.cluster.worker("demo").finish()
+    platform.tick()
+    assert platform.controller.idle
+
+
+def test_what_an_ended_attempt_held_stands_in_its_events(platform):
+    platform.controller.submit(job_text(gpu=2))
+    platform.cluster.worker("demo").finish()
+    platform.tick()
+    assert platform.status()["lease"] is None
+    [leased] = [event for event in platform.reader.events("demo") if event.reason == "Leased"]
+    assert leased.message == "1 CPUs and GPU 0 (faked), GPU 1 (faked) of node node-0"
 
 
 def test_priority_goes_first(platform):

@@ -90,6 +90,51 @@ def test_a_lease_that_no_job_knows_is_released(platform):
     assert platform.cluster.leases() == []
 
 
+def test_a_lease_that_is_lost_while_the_controller_lives_is_found_and_released(platform):
+    """A fault between the lease and its entry in the ledger leaves one that no record names."""
+    assert not isinstance(platform.cluster.lease("ghost", 1, "node-0", Ask(gpus=2)), Busy)
+    platform.tick()
+    assert len(platform.cluster.leases()) == 1
+    platform.clock.advance(31)
+    platform.tick()
+    assert platform.cluster.leases() == []
+
+
+def test_a_fault_behind_a_written_end_does_not_stop_the_controller(platform, monkeypatch):
+    """What is remembered would be older than what is written, and look like another controller's work."""
+    platform.controller.submit(job_text(gpu=2))
+    platform.controller.submit(job_text("next", gpu=2))
+    platform.cluster.worker("demo").finish(verified=True)
+
+    def broken(_):
+        raise OSError("not one of the errors that a cluster may raise")
+
+    monkeypatch.setattr(platform.cluster, "release", broken)
+    platform.tick()
+    assert platform.phase() == "Succeeded"
+    monkeypatch.undo()
+    platform.clock.advance(1.1)
+    platform.tick()
+    assert platform.phase("next") == "Running"
+    assert platform.replays()
+
+
+def test_a_fault_while_the_queue_moves_does_not_stop_the_queue(platform, monkeypatch):
+    def broken(*_):
+        raise OSError("not one of the errors that a cluster may raise")
+
+    monkeypatch.setattr(platform.cluster, "start", broken)
+    assert platform.controller.submit(job_text(gpu=2)).job["status"]["phase"] == "Pending"
+    monkeypatch.setattr(platform.cluster, "lease", broken)
+    platform.controller.submit(job_text("next"))
+    monkeypatch.undo()
+    platform.clock.advance(1.1)
+    platform.tick()
+    assert [platform.phase(name) for name in ("demo", "next")] == ["Running", "Running"]
+    assert platform.status()["attempt"] == 1
+    assert platform.replays()
+
+
 def test_killed_between_the_lease_and_its_entry(platform, monkeypatch):
     monkeypatch.setattr(Attempts, "_leased", die)
     with pytest.raises(Killed):
