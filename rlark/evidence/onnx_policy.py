@@ -30,6 +30,8 @@ PROBE_SEED = 20260916
 DETERMINISM_ATOL = 1e-7
 SENSITIVITY = 1e-6
 PARITY_SEED = 20260922
+PARITY_ATOL = 1e-4
+"""Two libraries round differently: nets of 1024 units differ by 3e-5; a wrong weight differs by far more."""
 TIMED_RUNS = 32
 
 Floats = NDArray[np.float32]
@@ -194,7 +196,7 @@ def compare(
     *,
     checkpoint: str,
     onnx_name: str,
-    atol: float = 1e-6,
+    atol: float = PARITY_ATOL,
 ) -> Parity:
     """Compare two policies observation by observation, one at a time and in batches of seven.
 

@@ -72,6 +72,19 @@ def test_parity_passes_for_itself_and_fails_for_a_changed_weight(path):
     assert other.verdict == "failed"
 
 
+def test_wide_nets_with_large_weights_round_differently_and_pass(tmp_path):
+    rng = np.random.default_rng(0)
+    sizes = [(256, 8), (256, 256), (2, 256)]
+    layers = [(rng.normal(size=size).astype(np.float32), np.zeros(size[0], np.float32)) for size in sizes]
+    net = Network(np.zeros(8, np.float32), np.full(8, 0.5, np.float32), 10.0, layers)
+    write_onnx(tmp_path / "wide.onnx", net, producer="t")
+    observations = rng.normal(size=(32, 8)).astype(np.float32)
+    policy = OnnxPolicy(tmp_path / "wide.onnx")
+    found = compare(policy, lambda seen: act(net, seen), observations, checkpoint="c", onnx_name="p")
+    assert 1e-6 < found.parity_max_abs_error < 1e-4
+    assert found.verdict == "pass"
+
+
 def test_parity_sees_a_forgotten_normaliser(path):
     bare = replace(network(), mean=np.zeros(8, np.float32), std=np.ones(8, np.float32))
     observations = np.random.default_rng(1).normal(size=(32, 8)).astype(np.float32)
