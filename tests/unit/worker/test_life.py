@@ -340,12 +340,15 @@ def test_a_killed_worker_takes_its_run_along(start):
 
 
 def test_a_silent_run_is_told_with_its_stacks_and_goes_on(start):
-    signal_wanted = Signal(pattern="iter 1/", within=0.3, expected=True)
-    program = "import time\ndef dozing():\n    time.sleep(1.2)\ndozing()\nprint('iter 1/1')"
-    attempt = start(engine="", run=f'exec python3 -c "{program}"', signal=signal_wanted).end()
+    signal_wanted = Signal(pattern="iter 1/", within=0.1, expected=True)
+    program = "import os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.01)\nprint('iter 1/1')"
+    attempt = start(engine="", run=f'exec python3 -c "{program}"', signal=signal_wanted)
+    attempt.wait_for("--- ", "stderr")
+    (attempt.folder.work / "go").touch()
+    attempt.end()
     stalled = attempt.report("SignalSeen")
     assert (stalled["status"], stalled["reason"]) == (False, "Stalled")
-    assert "'iter 1/' within 0.3 s" in stalled["message"]
+    assert "'iter 1/' within 0.1 s" in stalled["message"]
     assert any(line.startswith("--- ") and "python3" in line for line in attempt.log("stderr"))
     assert attempt.outcome["status"] is True
     assert attempt.outcome["data"]["verdict"]["verified"] is False

@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,11 +48,10 @@ def test_without_py_spy_only_those_that_answer_are_asked(doze, tmp_path: Path, m
     assert lines[0].endswith("its stacks are in its own log")
     assert "py-spy is missing or may not look" in lines[1]
     assert process.alive(silent)
-    until = 100
-    while "dozing" not in (tmp_path / "answers.log").read_text() and until:
-        until -= 1
-        subprocess.run(["sleep", "0.02"], check=True)
-    assert until
+    until = time.monotonic() + 5
+    while "dozing" not in (tmp_path / "answers.log").read_text():
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def test_a_process_that_answers_but_is_not_ours_is_left_alone(doze, tmp_path: Path, monkeypatch):
@@ -74,6 +74,9 @@ def test_py_spy_shows_where_a_process_stands(doze):
 def test_other_programs_are_named(doze):
     other = subprocess.Popen(["sleep", "60"])
     try:
+        until = time.monotonic() + 5
+        while "60" not in process.command(other.pid) and time.monotonic() < until:
+            time.sleep(0.01)  # the kernel shows its arguments a moment after it began
         (line,) = stacks.dump([process.identify(other.pid)])
     finally:
         other.kill()
