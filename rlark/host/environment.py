@@ -22,6 +22,7 @@ NAMES = frozenset(
         "PYTHONPATH",
         "VIRTUAL_ENV",
         "CUDA_HOME",
+        "CUDA_DEVICE_ORDER",
         "http_proxy",
         "https_proxy",
         "no_proxy",

@@ -226,14 +226,16 @@ class Supervisor:
     def _look(self) -> str | None:
         """One round of the watch; the reason when the head is lost."""
         process.reap()
-        self._record()
+        dashboard = self._dashboard
+        living, *below = process.families([os.getpid(), *([dashboard.id.pid] if dashboard else [])])
+        self._record(living)
         for name, one in self._vital.items():
             if not process.alive(one):
                 return f"Ray's {name} (process {one.pid}) has ended, and the head with it"
-        if self._dashboard is not None and not process.alive(self._dashboard.id):
-            self._restart_dashboard(self._dashboard)
-        elif self._dashboard is not None:
-            self._dashboard.below = process.descendants(self._dashboard.id.pid)
+        if dashboard is not None and not process.alive(dashboard.id):
+            self._restart_dashboard(dashboard)
+        elif dashboard is not None:
+            dashboard.below = below[0]
         return None
 
     def _restart_dashboard(self, dashboard: _Dashboard) -> None:
@@ -260,9 +262,9 @@ class Supervisor:
         self._record()
         return survivors
 
-    def _record(self) -> None:
+    def _record(self, living: list[ProcessId] | None = None) -> None:
         """Write down who lives, when that has changed."""
-        living = process.descendants(os.getpid())
+        living = process.descendants(os.getpid()) if living is None else living
         if living != self._recorded:
             self._recorded = living
             record = {"bootId": boot_id(), "processes": [one.to_json() for one in living]}

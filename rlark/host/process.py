@@ -7,6 +7,7 @@ files and devices are free, and nobody may be there to reap it.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -110,7 +111,13 @@ def alive(process: ProcessId) -> bool:
 
 def descendants(pid: int) -> list[ProcessId]:
     """Living processes below a pid, parents before children; the pid itself is not among them."""
-    return _below(_table(), [pid])
+    return families([pid])[0]
+
+
+def families(pids: Iterable[int]) -> list[list[ProcessId]]:
+    """The descendants of each of several pids, from one look at /proc, which costs a read for every process."""
+    table = _table()
+    return [_below(table, [pid]) for pid in pids]
 
 
 def _below(table: Mapping[int, _Row], roots: Iterable[int]) -> list[ProcessId]:
@@ -199,19 +206,11 @@ def spawn(
     )
 
 
-def reap(keep: Iterable[int] = ()) -> None:
-    """Collect the zombies among this process's children.
-
-    Args:
-        keep: pids whose exit status somebody else waits for (a `Popen`'s).
-    """
-    spared = set(keep)
-    for pid, row in _table().items():
-        if row.parent == os.getpid() and row.state == "Z" and pid not in spared:
-            try:
-                os.waitpid(pid, os.WNOHANG)
-            except ChildProcessError:
-                continue
+def reap() -> None:
+    """Collect every zombie among this process's children; not for one that waits for a child of its own."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def end_tree(root: ProcessId | None, grace_s: float, clock: Clock = _CLOCK) -> list[ProcessId]:

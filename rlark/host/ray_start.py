@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LONGEST_TEMP_DIR = 32
 TEMP_PREFIX = "rlark-"
-_ALSO = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -50,13 +50,13 @@ def short_temp_dir(home: Path) -> Path:
 
 def clean_env(config: HeadConfig, outer: Mapping[str, str]) -> dict[str, str]:
     """The head's environment, built from nothing: what programs need, Ray's switches, and `config.env`."""
-    env = environment.allowed(outer) | {name: outer[name] for name in _ALSO if name in outer}
-    if config.fakes_gpus:
-        env.pop("CUDA_VISIBLE_DEVICES", None)
+    env = environment.allowed(outer)
+    if _VISIBLE in outer and not config.fakes_gpus:
+        env[_VISIBLE] = outer[_VISIBLE]
     return {
         "LANG": "C.UTF-8",
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         **env,
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # whatever the shell says: the numbers in leases are nvidia-smi's
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN_PATH": config.token_path,
         "RAY_START_HOOK": "rlark.host.hook.lean",

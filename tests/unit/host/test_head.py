@@ -49,6 +49,7 @@ def test_the_environment_is_built_from_nothing(config):
         "RAY_ADDRESS": "auto",
         "RLARK_TOKEN": "t",
         "CUDA_VISIBLE_DEVICES": "4,5",
+        "CUDA_DEVICE_ORDER": "FASTEST_FIRST",
     }
     env = ray_start.clean_env(config, outer)
     assert env["PATH"] == "/bin"
