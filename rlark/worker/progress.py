@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rlark.folder import append_line
 
-_ITERATION = re.compile(r"\biter (\d+)/(\d+)\b(.*)")
+_ITERATION = re.compile(r"\biter (\d{1,18})/(\d{1,18})\b(.*)")
 _NUMBER = re.compile(r"\b([A-Za-z]\w*)=(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?![\w.])")
 _ELAPSED = re.compile(r"\belapsed=(\d+(?:\.\d+)?)s\b")
 _OURS = frozenset({"iteration", "iterations", "time", "elapsed", "elapsedSeconds"})
@@ -40,14 +41,13 @@ class PrintedProgress:
 
 
 def parse(line: str) -> dict[str, float | int] | None:
-    """The metrics in a progress line; None when it is none."""
+    """The metrics in a progress line; None when it is none. A number too large for a float is left out."""
     found = _ITERATION.search(line)
     if found is None:
         return None
     iteration, iterations, tail = found.groups()
-    elapsed = _ELAPSED.search(tail)
     numbers = {name: float(value) for name, value in _NUMBER.findall(tail) if name not in _OURS}
-    known: dict[str, float | int] = {"iteration": int(iteration), "iterations": int(iterations)}
-    if elapsed:
-        known["elapsedSeconds"] = float(elapsed.group(1))
-    return {**known, **numbers}
+    if elapsed := _ELAPSED.search(tail):
+        numbers["elapsedSeconds"] = float(elapsed.group(1))
+    finite = {name: value for name, value in numbers.items() if math.isfinite(value)}
+    return {"iteration": int(iteration), "iterations": int(iterations), **finite}

@@ -21,6 +21,11 @@ from rlark.worker.progress import PrintedProgress, parse
         ("criter 1/2 x=1", None),
         ("loss=3", None),
         ("iter x/2", None),
+        (
+            "iter 1/2 loss=1e400 gain=-1e400 lr=2 elapsed=" + 400 * "9" + "s",
+            {"iteration": 1, "iterations": 2, "lr": 2.0},
+        ),
+        ("iter " + 5000 * "9" + "/2", None),
     ],
 )
 def test_a_progress_line_is_read(line: str, point: dict | None):
@@ -35,6 +40,12 @@ def test_points_become_metrics(tmp_path: Path):
         {"iteration": 1, "iterations": 2, "a": 1.0, "time": "T"},
         {"iteration": 2, "iterations": 2, "a": 2.0, "time": "T"},
     ]
+
+
+def test_a_number_beyond_all_floats_does_not_end_the_log(tmp_path: Path):
+    progress = PrintedProgress(tmp_path / "metrics.jsonl", lambda: "T")
+    progress.hear(["iter 1/2 loss=1e400"])
+    assert json.loads((tmp_path / "metrics.jsonl").read_text()) == {"iteration": 1, "iterations": 2, "time": "T"}
 
 
 def test_a_full_disk_is_remembered(tmp_path: Path):
