@@ -20,10 +20,11 @@ from pydantic import BaseModel, ValidationError
 
 from rlark.engine import Engine, find_engines, load_attribute
 from rlark.errors import SpecError
-from rlark.plan.decide import chosen, make_plan
+from rlark.plan.decide import chosen, decide
 from rlark.plan.facts import Facts
 from rlark.plan.node import HOSTNAME, Inventory, Node
-from rlark.plan.plan import Plan
+from rlark.plan.placement import Placement
+from rlark.plan.plan import Plan, RankPlacement
 from rlark.plan.review import Row, review
 from rlark.plan.rules.engine import named
 from rlark.spec.canonical import canonical_yaml, digest
@@ -57,7 +58,7 @@ class Preview:
         digest: SHA-256 of it.
         node: the chosen node; None where there is none.
         review: the table of what a person checks before submitting.
-        gpus_required: the highest GPU that the placement uses, plus one; None while undecided.
+        placement: where the components go, errors elsewhere or not; None without any, or while undecided.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Preview:
     digest: str
     node: Node | None
     review: list[Row]
+    placement: Placement | None = None
 
     @property
     def exit_code(self) -> int:
@@ -75,14 +77,22 @@ class Preview:
         return exit_code(self.findings)
 
     @property
+    def ranks(self) -> Mapping[str, list[RankPlacement]] | None:
+        """The ranks of each component; None while undecided."""
+        if self.placement is not None:
+            return self.placement.ranks
+        return None if self.plan is None else {}
+
+    @property
     def gpus_required(self) -> int | None:
         """The highest GPU that the placement uses, plus one; None while undecided."""
-        return self.plan.gpus_required if self.plan is not None else None
+        if self.placement is not None:
+            return self.placement.gpus_required
+        return None if self.plan is None else 0
 
     def to_json(self) -> dict[str, Any]:
         """The form of `rlark preview -o json`; what could not be decided is null."""
-        plan = self.plan
-        ranks = {name: [rank.to_json() for rank in placed] for name, placed in plan.placement.items()} if plan else None
+        ranks = self.ranks
         return {
             "name": self.name,
             "ok": self.exit_code == 0,
@@ -91,8 +101,10 @@ class Preview:
             "findings": [finding.to_json() for finding in self.findings],
             "review": [row.to_json() for row in self.review],
             "node": self.node.name if self.node is not None else None,
-            "placement": ranks,
-            "worldSize": {name: len(placed) for name, placed in ranks.items()} if ranks is not None else None,
+            "placement": {name: [rank.to_json() for rank in ranks[name]] for name in ranks}
+            if ranks is not None
+            else None,
+            "worldSize": {name: len(ranks[name]) for name in ranks} if ranks is not None else None,
             "gpusRequired": self.gpus_required,
         }
 
@@ -116,22 +128,23 @@ def preflight(source: Source, inventory: Inventory, look: Look | None = None) ->
         look = look_here if node is None or is_here(node, inventory) else look_elsewhere
     facts = look(job, node or Node(name=""))
     facts = replace(facts, config_path=composed.path, config_base=composed.base)
-    about_engine = _engine_findings(job, facts)
+    settled, about_engine = _ask_engine(job, facts)
     about_files = _of_use(composed.findings, about_engine, facts.engines.get(_engine_named(job)))
-    facts = replace(facts, config_findings=_unsaid(about_engine, about_files))
-    plan, decided = make_plan(job, inventory, facts, spoils=source.spoils)
-    findings = _placed(source, composed, [*source.findings, *about_files, *decided])
+    facts = replace(facts, config_settled=settled, config_findings=_unsaid(about_engine, about_files))
+    decided = decide(job, inventory, facts, spoils=source.spoils)
+    findings = _placed(source, composed, [*source.findings, *about_files, *decided.findings])
     ready = source.job is not None and (composed.effective is not None or draft.worker.ray.config is None)
     text = canonical_yaml(job) if ready else ""
     return Preview(
         name=job.name,
         job=job if ready else None,
-        plan=plan if ready and exit_code(findings) == 0 else None,
+        plan=decided.plan if ready and exit_code(findings) == 0 else None,
         findings=findings,
         yaml=text,
         digest=digest(text) if text else "",
         node=node,
-        review=review(job, plan, node, findings),
+        review=review(job, decided, node, findings),
+        placement=decided.placement,
     )
 
 
@@ -244,24 +257,33 @@ def _engine_named(job: Job) -> str:
     return "" if config is None or job.worker.run else str(named(config.inline))
 
 
-def _engine_findings(job: Job, facts: Facts) -> tuple[Finding, ...]:
-    """What the engine's own model says about the configuration."""
-    if job.worker.ray.config is None or job.worker.ray.config.inline is None:
-        return ()
+def _ask_engine(job: Job, facts: Facts) -> tuple[dict[str, Any] | None, tuple[Finding, ...]]:
+    """The configuration with the engine's defaults filled in, and what the engine's own model says about it."""
+    config = job.worker.ray.config
     engine = facts.engines.get(_engine_named(job))
-    if engine is None:
-        return ()
-    data = job.worker.ray.config.inline
-    path = facts.config_path
+    if config is None or config.inline is None or engine is None:
+        return None, ()
     try:
         model = cast("type[BaseModel]", load_attribute(engine.config))
-        model.model_validate(data)
+        made = model.model_validate(config.inline)
     except ImportError as error:
         message = f"the engine {engine.id} cannot be loaded here: {error}"
-        return (Finding(code="RL193", path=f"{path}.runner.engine", message=message, hint="install it again"),)
+        place = f"{facts.config_path}.runner.engine"
+        return None, (Finding(code="RL193", path=place, message=message, hint="install it again"),)
     except ValidationError as error:
-        return tuple(invalid.finding for invalid in explain(error, model, data, ENGINE, path))
-    return ()
+        said = explain(error, model, config.inline, ENGINE, facts.config_path)
+        return None, tuple(invalid.finding for invalid in said)
+    return _over(made.model_dump(by_alias=True), config.inline), ()
+
+
+def _over(defaults: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
+    """What is written, and defaults where nothing is."""
+    both = {key: _over(defaults[key], value) for key, value in written.items() if _nested(defaults.get(key), value)}
+    return {**defaults, **written, **both}
+
+
+def _nested(one: object, other: object) -> bool:
+    return isinstance(one, Mapping) and isinstance(other, Mapping)
 
 
 # an inventory from a file

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from rlark.evidence.intervals import Z_SCORES
 from rlark.spec.task_pack import GOAL_NAVIGATION, TaskPack
@@ -296,15 +297,27 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _divides(self) -> Config:
+        """The rules of rlark.plan.rules.divisibility know what is written; here the quarter by default counts too."""
         if self.transitions % self.minibatch:
-            raise ValueError(
-                f"env.train.total_num_envs x rollout_steps = {self.transitions} transitions do not divide into "
-                f"minibatches of actor.global_batch_size {self.minibatch}"
+            raise PydanticCustomError(
+                "RL178",
+                "env.train.total_num_envs x rollout_steps = {transitions} transitions do not divide into "
+                "minibatches of actor.global_batch_size {minibatch}",
+                {
+                    "transitions": self.transitions,
+                    "minibatch": self.minibatch,
+                    "hint": f"write a global_batch_size that divides {self.transitions}",
+                },
             )
         if self.minibatch % self.microbatch:
-            raise ValueError(
-                f"actor.global_batch_size {self.minibatch} does not divide into parts of "
-                f"actor.micro_batch_size {self.microbatch}"
+            raise PydanticCustomError(
+                "RL177",
+                "actor.global_batch_size {minibatch} does not divide into parts of actor.micro_batch_size {microbatch}",
+                {
+                    "minibatch": self.minibatch,
+                    "microbatch": self.microbatch,
+                    "hint": f"write a micro_batch_size that divides {self.minibatch}",
+                },
             )
         return self
 

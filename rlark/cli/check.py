@@ -166,11 +166,12 @@ def _print_svg(out: Output, seen: Preview) -> None:
 
 
 def _print_preview(out: Output, seen: Preview) -> None:
-    form: JsonObject = seen.to_json()
     if seen.yaml:
         out.text(seen.yaml)
         out.lines([""])
-    out.records(form["review"] or [], REVIEW_COLUMNS, name=lambda row: str(row["check"]))
+    if seen.review:
+        rows: list[JsonObject] = [row.to_json() for row in seen.review]
+        out.records(rows, REVIEW_COLUMNS, name=lambda row: str(row["check"]))
     grid = grid_of(seen)
     if grid:
         out.lines(["", grid])

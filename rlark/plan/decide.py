@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlark.engine import Engine
@@ -26,9 +26,36 @@ _BEFORE = (*shape.RULES, *single_node.RULES, *engine.RULES, *image.RULES, *outpu
 _AFTER = node.RULES
 
 
-def make_plan(
-    job: Job, inventory: Inventory, facts: Facts, *, spoils: Spoils = nothing_spoilt
-) -> tuple[Plan | None, list[Finding]]:
+@dataclass(frozen=True)
+class Decision:
+    """What was decided about a Job, as far as its errors allow.
+
+    Attributes:
+        plan: None where an error stands.
+        placement: where the components go; None without any, or where that cannot be decided.
+        ask: what would be leased.
+        findings: everything that was found.
+    """
+
+    plan: Plan | None = None
+    placement: Placement | None = None
+    ask: Ask = field(default_factory=Ask)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def make_plan(job: Job, inventory: Inventory, facts: Facts) -> tuple[Plan | None, list[Finding]]:
+    """The plan of a Job, None where an error stands; and everything that was found.
+
+    Args:
+        job: as `decide` takes it.
+        inventory: all nodes.
+        facts: what was looked up about the Job on its node.
+    """
+    decided = decide(job, inventory, facts)
+    return decided.plan, decided.findings
+
+
+def decide(job: Job, inventory: Inventory, facts: Facts, *, spoils: Spoils = nothing_spoilt) -> Decision:
     """Decide everything about a Job before anything starts.
 
     Args:
@@ -37,9 +64,6 @@ def make_plan(
         inventory: all nodes.
         facts: what was looked up about the Job on its node.
         spoils: says which places were left out of the Job because its text has errors there.
-
-    Returns:
-        The plan, None where an error stands; and everything that was found.
     """
     chosen, found = (None, []) if spoils((node.SELECTOR,)) else node.choose_node(job, inventory)
     case = Case(job, inventory, facts, chosen, _config(job), _engine(job, facts))
@@ -49,9 +73,11 @@ def make_plan(
         found += about_config
         case = replace(case, placement=placement)
     case = replace(case, ask=_ask(case))
+    if case.placement is not None:
+        case = replace(case, placement=case.placement.within(case.ask.gpus))
     found += check_all(_AFTER, case, spoils)
     plan = _plan(case) if not errors_of(found) else None
-    return plan, found
+    return Decision(plan, case.placement, case.ask, found)
 
 
 def _config(job: Job) -> Mapping[str, Any] | None:
@@ -76,9 +102,11 @@ def _place(case: Case, config: Mapping[str, Any]) -> tuple[Placement | None, lis
     if isinstance(section, Mapping):
         placement, found = resolve(section, case.node, isolate=True, path=f"{path}.cluster", requested=requested)
     confirmed = case.job.metadata.annotations.get(SAFETY_CONFIRMED) == "true"
-    found += check_configuration(config, placement, case.engine, path, devices_confirmed=confirmed)
-    said = {finding.path for finding in errors_of(found)}
-    return placement, found + [finding for finding in case.facts.config_findings if finding.path not in said]
+    settled = case.facts.config_settled
+    found += check_configuration(config, placement, case.engine, path, settled=settled, devices_confirmed=confirmed)
+    paths, codes = {error.path for error in errors_of(found)}, {error.code for error in errors_of(found)}
+    said = [one for one in case.facts.config_findings if one.path in paths or one.code in codes]
+    return placement, found + [one for one in case.facts.config_findings if one not in said]
 
 
 def _ask(case: Case) -> Ask:
@@ -123,7 +151,7 @@ def _fuses(case: Case) -> bool:
     """True when one process runs all components: each is one rank, all on the same resource."""
     if case.engine is None or case.placement is None or not case.engine.can_fuse:
         return False
-    runner = (case.config or {}).get("runner")
+    runner = (case.facts.config_settled or case.config or {}).get("runner")
     wanted = runner.get("fuse", "auto") if isinstance(runner, Mapping) else "auto"
     return wanted != "never" and case.placement.colocated
 

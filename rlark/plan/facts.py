@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from rlark.engine import Engine, Requirement
 from rlark.spec.finding import Finding
@@ -19,6 +20,8 @@ class Facts:
         missing_mounts: mount sources that do not exist on the node.
         free_disk: bytes free where jobs are kept; None when nobody looked.
         config_findings: what the engine's own model says about the configuration.
+        config_settled: the configuration with the engine's defaults filled in; None where its model
+            does not take it, or there is no engine.
         config_path: the place in the Job that the configuration's keys hang on.
         config_base: absolute folder that relative paths in the configuration start from.
     """
@@ -28,5 +31,6 @@ class Facts:
     missing_mounts: frozenset[str] = frozenset()
     free_disk: int | None = None
     config_findings: tuple[Finding, ...] = ()
+    config_settled: Mapping[str, Any] | None = None
     config_path: str = "spec.tasks[0].ray.config.inline"
     config_base: str = ""

@@ -7,7 +7,7 @@ quick enough (under 5 ms for 1,000 ranks) to run at every keystroke of an editor
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rlark.plan.expression import MAX_PROCESSES, Fault, blocks, parse, relations, show
 from rlark.plan.node import Node
@@ -51,6 +51,14 @@ class Placement:
     def gpus_required(self) -> int:
         """The highest logical GPU that was given to a rank, plus one: what the Job must ask for at least."""
         return 1 + max((gpu for component in self.holdings for gpu in self.gpus(component)), default=-1)
+
+    def within(self, gpus: int) -> Placement:
+        """The same on the Job's first GPUs only: a rank that sees every GPU sees no more than the Job leases."""
+        ranks = {
+            name: [rank.model_copy(update={"gpus": [gpu for gpu in rank.gpus if gpu < gpus]}) for rank in placed]
+            for name, placed in self.ranks.items()
+        }
+        return replace(self, ranks=ranks)
 
     @property
     def colocated(self) -> bool:

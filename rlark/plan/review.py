@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlark.model import Model
+from rlark.plan.decide import Decision
 from rlark.plan.node import Node
-from rlark.plan.plan import Plan
+from rlark.plan.rules.engine import named
 from rlark.plan.rules.node import SELECTOR
 from rlark.plan.rules.rule import RAY, TASK
 from rlark.spec.finding import Finding, errors_of
@@ -30,12 +31,12 @@ class Row(Model):
     ok: bool
 
 
-def review(job: Job, plan: Plan | None, node: Node | None, findings: Sequence[Finding]) -> list[Row]:
+def review(job: Job, decided: Decision, node: Node | None, findings: Sequence[Finding]) -> list[Row]:
     """The rows of the single-node review.
 
     Args:
         job: the Job.
-        plan: what was decided; None while an error stands.
+        decided: what was decided about it, as far as its errors allow.
         node: the chosen node; None where there is none.
         findings: everything that was found.
     """
@@ -54,11 +55,16 @@ def review(job: Job, plan: Plan | None, node: Node | None, findings: Sequence[Fi
         ("Workers", "1", str(replicas), replicas == 1),
         ("Ray nodes", "1, as cluster.num_nodes", _ray_nodes(worker, replicas), _one_ray_node(worker, replicas)),
         ("Header", f"{WORKER}, 1 replica", header, worker.head and worker.ray.replicas == 1),
-        ("GPU", _gpus_expected(plan, node), _gpus_actual(worker, plan), plan is not None and right(f"{RAY}.resources")),
+        (
+            "GPU",
+            _gpus_expected(worker, decided, node),
+            _gpus_actual(worker, decided),
+            _knows_gpus(worker, decided) and right(f"{RAY}.resources.gpu"),
+        ),
         (
             "Image, command and mounts",
             "what you prepared",
-            _prepared(worker, plan),
+            _prepared(worker),
             right(f"{RAY}.image", f"{RAY}.mounts", f"{TASK}.runScript", f"{TASK}.prepareScript"),
         ),
         ("Node", "exactly the intended one", node.name if node else "none", node is not None and right(SELECTOR)),
@@ -87,27 +93,31 @@ def _one_ray_node(worker: Worker, replicas: int) -> bool:
     return replicas == 1 and (worker.ray.config is None or (type(stated) is int and stated == 1))
 
 
-def _gpus_expected(plan: Plan | None, node: Node | None) -> str:
-    needed = str(plan.gpus_required) if plan is not None else "what the placement uses"
+def _knows_gpus(worker: Worker, decided: Decision) -> bool:
+    """True when it is decided how many GPUs the components use."""
+    return decided.placement is not None or worker.ray.config is None
+
+
+def _gpus_expected(worker: Worker, decided: Decision, node: Node | None) -> str:
+    used = decided.placement.gpus_required if decided.placement is not None else 0
+    needed = str(used) if _knows_gpus(worker, decided) else "what the placement uses"
     return f"{needed}, of {node.gpus} on {node.name}" if node is not None else needed
 
 
-def _gpus_actual(worker: Worker, plan: Plan | None) -> str:
-    if plan is not None:
-        return str(plan.ask.gpus)
-    requested = worker.ray.resources.gpu
-    return "not stated" if requested is None else str(requested)
+def _gpus_actual(worker: Worker, decided: Decision) -> str:
+    stated = worker.ray.resources.gpu is not None
+    return str(decided.ask.gpus) if stated or _knows_gpus(worker, decided) else "not stated"
 
 
-def _prepared(worker: Worker, plan: Plan | None) -> str:
+def _prepared(worker: Worker) -> str:
     image = worker.ray.image or "no image"
-    command = _command(worker, plan)
     mounts = ", ".join(mount.mount_path for mount in worker.ray.mounts) or "no mounts"
-    return f"{image}; {command}; {mounts}"
+    return f"{image}; {_command(worker)}; {mounts}"
 
 
-def _command(worker: Worker, plan: Plan | None) -> str:
+def _command(worker: Worker) -> str:
     if worker.run:
         first = worker.run.strip().splitlines()[0][:60]
         return f"run script: {first}"
-    return f"engine {plan.engine}" if plan is not None else "no run script"
+    runs = named(worker.ray.config.inline) if worker.ray.config is not None else None
+    return f"engine {str(runs)[:60]}" if runs is not None else "no run script, no engine"

@@ -101,6 +101,7 @@ CODES: dict[str, str] = {
     "RL178": "a rollout divides by the global batch",
     "RL179": "save_interval divides by val_check_interval",
     "RL180": "decoupled mode has at least as many Env ranks as Rollout ranks",
+    "RL181": "total_num_envs divides by the Actor ranks of an engine",
     "RL185": "every key of an engine's configuration is known to the engine",
     "RL186": "every key that the engine requires is there",
     "RL187": "a value of an engine's configuration is of the right kind",

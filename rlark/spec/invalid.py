@@ -86,6 +86,8 @@ def explain(
 ) -> list[Invalid]:
     """Every mistake pydantic found.
 
+    A model's own check may raise a `PydanticCustomError` whose type is a finding's code, with a `hint` in its context.
+
     Args:
         error: what it raised.
         model: the model that was asked for.
@@ -187,7 +189,7 @@ def _message(item: dict[str, Any], shown: str) -> tuple[str, str | None, str | N
     text = str(item["msg"]).removeprefix("Value error, ")
     if text.startswith(("Input ", "List ", "String ", "Dictionary ", "Tuple ", "Value ")):
         text = f"{text.split(' ', 1)[1]}, and here is {shown}"
-    return text, None, None
+    return text, context.get("hint"), None
 
 
 def _shown(value: object, *, secret: bool) -> str:

@@ -21,6 +21,7 @@ KIND = "Job"
 WORKER = "worker"
 COMPONENTS = ("actor", "rollout", "env")
 SAFETY_CONFIRMED = "rlark.io/device-safety-confirmed"
+"""The annotation, to be `"true"`, without which nothing moves a real robot."""
 
 
 class Written(Model):

@@ -12,10 +12,8 @@ from rlark.engine import Engine
 from rlark.plan.placement import KEY, Placement, components
 from rlark.plan.rules.divisibility import check_divisibility
 from rlark.spec.finding import Finding, did_you_mean
+from rlark.spec.job import SAFETY_CONFIRMED
 from rlark.spec.path import child, join
-
-CONFIRMATION = "rlark.io/device-safety-confirmed"
-"""The annotation, to be `"true"`, without which nothing moves a real robot."""
 
 _KEYS = (
     "num_nodes",
@@ -38,17 +36,19 @@ def check_configuration(
     engine: Engine | None,
     path: str,
     *,
+    settled: Mapping[str, object] | None = None,
     devices_confirmed: bool = False,
 ) -> list[Finding]:
     """Check a composed configuration.
 
     Args:
-        config: the whole of it, after defaults and overrides.
+        config: the whole of it, after Hydra's defaults and overrides.
         placement: where its components go; None where that could not be decided, so that only what
             does not depend on it is checked.
         engine: what will run it; None where a run script does, which may change the configuration
             again: then numbers that do not divide are warnings.
         path: where the configuration stands in the Job; empty for a file of its own.
+        settled: the configuration with the engine's defaults filled in; None where nobody knows them.
         devices_confirmed: True when the Job carries the annotation `rlark.io/device-safety-confirmed`.
     """
     cluster = config.get("cluster")
@@ -64,7 +64,7 @@ def check_configuration(
         found += _components(cluster, engine, place)
     if engine is not None and placement is not None:
         found += [*_ranks(cluster, placement, engine, place), *_exchange(cluster, placement, engine, place)]
-    found += check_divisibility(config, placement, path, "warning" if engine is None else "error")
+    found += check_divisibility(config, placement, path, ours=engine is not None, settled=settled)
     return found
 
 
@@ -118,7 +118,9 @@ def _keys(cluster: Mapping[str, object], path: str) -> Iterator[Finding]:
 def _devices(config: Mapping[str, object], path: str) -> Iterator[Finding]:
     """Places that reach a real robot."""
     message = "this reaches a real device, and nobody has confirmed that it is safe"
-    hint = f'see that device and site are safe, then annotate the Job: metadata.annotations["{CONFIRMATION}"]: "true"'
+    hint = (
+        f'see that device and site are safe, then annotate the Job: metadata.annotations["{SAFETY_CONFIRMED}"]: "true"'
+    )
     environments = config.get("env")
     for name, env in environments.items() if isinstance(environments, Mapping) else ():
         if isinstance(env, Mapping) and env.get("env_type") == "realworld":

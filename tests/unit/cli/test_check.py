@@ -126,11 +126,20 @@ def test_preview_in_other_forms(rlark: Any) -> None:
 def test_preview_with_errors_leaves_null_what_is_undecided(rlark: Any) -> None:
     result = rlark("preview", "wrong.yaml", "--inventory", "nodes.yaml", "-o", "json")
     assert result.code == 3
-    assert (result.json["ok"], result.json["placement"]) == (False, None)
+    assert (result.json["ok"], result.json["worldSize"]) == (False, {"actor": 4, "rollout": 2, "env": 2})
+    Path("beyond.yaml").write_text(PLACED.replace("env: 6-7", "env: 6-8"), encoding="utf-8")
+    undecided = rlark("preview", "beyond.yaml", "--inventory", "nodes.yaml", "-o", "json").json
+    assert (undecided["node"], undecided["placement"], undecided["worldSize"]) == ("box", None, None)
     assert rlark("preview", "wrong.yaml", "--inventory", "nodes.yaml", "-o", "svg").out == ""
     plain = rlark("preview", "wrong.yaml", "--inventory", "nodes.yaml")
     assert plain.code == 3
     assert "RL021" in plain.err
+
+
+def test_preview_of_what_is_no_job_has_no_table(rlark: Any) -> None:
+    result = rlark("preview", "-", "--inventory", "nodes.yaml", stdin="- a list\n")
+    assert (result.code, result.out) == (3, "")
+    assert "RL003" in result.err
 
 
 def test_preview_with_changes(rlark: Any) -> None:

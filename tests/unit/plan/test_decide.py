@@ -6,10 +6,11 @@ import pytest
 
 from rlark.engine import Engine
 from rlark.plan.decide import chosen, make_plan
+from rlark.plan.decide import decide as decide_all
 from rlark.plan.facts import Facts
 from rlark.plan.node import Inventory, Node, default_labels
 from rlark.plan.plan import Ask, Output, Plan, Signal
-from rlark.plan.review import review
+from rlark.plan.review import Row, review
 from rlark.spec.job import Job
 
 GIB = 2**30
@@ -131,6 +132,28 @@ def test_gpus_are_what_the_placement_needs_or_what_is_asked_for(placement, reque
     assert planned(job(config(placement), ray=resources)).ask.gpus == gpus
 
 
+def test_a_rank_that_sees_every_gpu_sees_those_of_the_lease():
+    everything = {"actor": 0, "rollout": 1, "env": {"node_group": "node", "placement": "0:0-1"}}
+    plan = planned(job(config(everything)))
+    assert plan.ask.gpus == 2
+    assert [rank.gpus for rank in plan.placement["env"]] == [[0, 1], [0, 1]]
+    asked = planned(job(config(everything), ray={"resources": {"gpu": 4}}))
+    assert (asked.ask.gpus, asked.placement["env"][0].gpus) == (4, [0, 1, 2, 3])
+    none = planned(job(config({"actor,rollout,env": {"node_group": "node", "placement": 0}})))
+    assert (none.ask.gpus, none.placement["env"][0].gpus) == (0, [])
+
+
+def test_what_other_errors_leave_undisturbed_is_decided():
+    of = job(config({"actor,rollout": 0, "env": "0-1"}), ray={"replicas": 2})
+    decided = decide_all(of, Inventory(nodes=[node()]), Facts(engines=ENGINES))
+    assert decided.plan is None
+    assert decided.placement is not None
+    assert decided.placement.world_size("env") == 2
+    assert decided.ask.gpus == 2
+    beyond = job(config({"actor,rollout,env": "0-9"}))
+    assert decide_all(beyond, Inventory(nodes=[node()]), Facts(engines=ENGINES)).placement is None
+
+
 def test_on_a_node_without_gpus_nothing_is_leased():
     plan = planned(job(config({"actor,rollout,env": 0})), node(gpus=0))
     assert (plan.ask.gpus, plan.placement["env"][0].gpus) == (0, [])
@@ -151,6 +174,14 @@ def test_on_a_node_without_gpus_nothing_is_leased():
 )
 def test_fused_is_one_rank_each_on_one_resource(placement, engine, runner, fused):
     assert planned(job(config(placement, engine, **runner))).fused is fused
+
+
+def test_an_engine_that_never_fuses_unless_told():
+    of = job(config({"actor,rollout,env": 0}))
+    facts = Facts(engines=ENGINES, config_settled={"runner": {"engine": "walk", "fuse": "never"}})
+    plan, _ = make_plan(of, Inventory(nodes=[node()]), facts)
+    assert plan is not None
+    assert not plan.fused
 
 
 def test_restarts_need_the_policy():
@@ -198,10 +229,14 @@ def test_the_chosen_node():
     assert chosen(job(), Inventory(nodes=[node(), other])) is None
 
 
+def reviewed(of: Job) -> list[Row]:
+    decided = decide_all(of, Inventory(nodes=[node()]), Facts(engines=ENGINES))
+    return review(of, decided, node(), decided.findings)
+
+
 def test_the_review_says_what_is_wrong():
     of = job(config({"actor,rollout,env": 0}), ray={"replicas": 2}, name="trainer")
-    plan, found = make_plan(of, Inventory(nodes=[node()]), Facts(engines=ENGINES))
-    rows = {row.check: row for row in review(of, plan, node(), found)}
+    rows = {row.check: row for row in reviewed(of)}
     assert list(rows) == [
         "RLark roles",
         "Workers",
@@ -216,16 +251,16 @@ def test_the_review_says_what_is_wrong():
         "Workers",
         "Ray nodes",
         "Header",
-        "GPU",
     }
+    assert (rows["GPU"].expected, rows["GPU"].actual) == ("1, of 8 on box", "1")
+    assert rows["Image, command and mounts"].actual == "no image; engine walk; no mounts"
     assert rows["RLark roles"].actual == "1, named trainer"
     assert rows["Ray nodes"].actual == "2; cluster.num_nodes 1"
 
 
 def test_the_review_of_a_right_job():
     of = job(ray={"head": "platform", "image": "r/i:v1"}, runScript="cd /x && python train.py\n")
-    plan, found = make_plan(of, Inventory(nodes=[node()]), Facts(engines=ENGINES))
-    rows = review(of, plan, node(), found)
+    rows = reviewed(of)
     assert all(row.ok for row in rows)
     assert rows[5].actual == "r/i:v1; run script: cd /x && python train.py; no mounts"
     assert rows[4].actual == "0"

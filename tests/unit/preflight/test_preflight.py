@@ -69,16 +69,12 @@ def test_the_canonical_text_is_the_same_job_again(check):
 
 def test_what_cannot_be_decided_is_null(check):
     form = check(JOB.replace("head: true", "head: 1"), folder=FOLDER).to_json()
-    assert (form["ok"], form["yaml"], form["digest"], form["placement"], form["worldSize"], form["gpusRequired"]) == (
-        False,
-        None,
-        None,
-        None,
-        None,
-        None,
-    )
+    assert (form["ok"], form["yaml"], form["digest"]) == (False, None, None)
     assert form["name"] == "demo"
     assert form["node"] == "box"
+    assert set(form["worldSize"]) == {"actor", "rollout", "env"}
+    form = check(JOB.replace("good.yaml", "beyond.yaml"), folder=FOLDER).to_json()
+    assert (form["placement"], form["worldSize"], form["gpusRequired"]) == (None, None, None)
     form = check("- a").to_json()
     assert (form["name"], form["review"], form["node"]) == ("", [], None)
 

@@ -23,11 +23,12 @@ def config(**values):
     return tree
 
 
-def check(values, *, actor=1, rollout=1, env=1):
+def check(values, *, actor=1, rollout=1, env=1, ours=True, defaults=None):
     rules = {name: f"0:0-{n - 1}" for name, n in {"actor": actor, "rollout": rollout, "env": env}.items()}
     placement, _ = resolve({"component_placement": rules}, Node(name="n", cpus=99))
     assert placement is not None
-    return check_divisibility(config(**values), placement, "config", "error")
+    settled = None if defaults is None else config(**(defaults | values))
+    return check_divisibility(config(**values), placement, "config", ours=ours, settled=settled)
 
 
 def only(values, **ranks):
@@ -153,6 +154,38 @@ def test_numbers_that_do_not_divide(code, values, ranks, path, numbers, nearest)
     assert finding.expected
 
 
+def test_environments_that_an_engines_actors_cannot_share():
+    values = {"env__train__total_num_envs": 6}
+    finding = only(values, actor=4, env=2)
+    assert (finding.code, finding.path) == ("RL181", "config.env.train.total_num_envs")
+    assert finding.message == "6 environments cannot be shared evenly by 4 Actor ranks"
+    assert finding.hint.startswith("use 4 or 8:")
+    assert check(values, actor=4, env=2, ours=False) == []  # RLinf counts samples there
+
+
+def test_the_engines_defaults_count_and_are_named():
+    defaults = {"env__train__total_num_envs": 8, "env__train__rollout_steps": 16}
+    assert check({}, env=3) == []
+    finding = only({}, env=3, defaults=defaults)
+    assert (finding.code, finding.path, finding.actual) == ("RL171", "config.env.train.total_num_envs", "8")
+    assert finding.message == (
+        "8 environments cannot be shared evenly by 3 Env ranks; env.train.total_num_envs 8 is the engine's default"
+    )
+    assert check({"env__train__total_num_envs": 9}, env=3, defaults=defaults) == []
+    assert "default" not in only({"env__train__total_num_envs": 10}, env=3, defaults=defaults).message
+
+
+def test_defaults_that_another_number_rests_on_are_named():
+    defaults = {"env__train__total_num_envs": 8, "env__train__rollout_steps": 16, "actor__micro_batch_size": 1}
+    finding = only({"actor__global_batch_size": 100}, defaults=defaults)
+    assert finding.code == "RL178"
+    assert finding.message.endswith(
+        "; env.train.total_num_envs 8 and env.train.rollout_steps 16 are the engine's defaults"
+    )
+    written = {"actor__global_batch_size": 100, "env__train__rollout_steps": 16}
+    assert only(written, defaults=defaults).message.endswith("; env.train.total_num_envs 8 is the engine's default")
+
+
 def test_evaluation_is_checked_when_there_is_one():
     wrong = {"env__eval__total_num_envs": 5}
     assert check(wrong, env=2) == []
@@ -178,7 +211,7 @@ def test_without_a_placement_only_pure_numbers_are_checked():
         actor__global_batch_size=7,
         actor__micro_batch_size=2,
     )
-    assert [finding.code for finding in check_divisibility(wrong, None, "", "error")] == ["RL175"]
+    assert [finding.code for finding in check_divisibility(wrong, None, "", ours=True)] == ["RL175"]
 
 
 def test_a_loss_that_draws_from_a_buffer_need_not_use_up_the_rollout():
@@ -248,10 +281,10 @@ def test_the_nearest_batches_really_work(batch, micro, actors, envs, steps):
         "actor__global_batch_size": batch,
         "actor__micro_batch_size": micro,
     }
-    for finding in check(values, actor=actors):
+    for finding in check(values, actor=actors, ours=False):
         if not finding.hint.startswith("use "):
             assert (envs * steps) % (micro * actors)
             continue
         for number in finding.hint.removeprefix("use ").split(" or "):
-            found = check(values | {"actor__global_batch_size": int(number)}, actor=actors)
+            found = check(values | {"actor__global_batch_size": int(number)}, actor=actors, ours=False)
             assert finding.code not in [again.code for again in found]
