@@ -199,7 +199,7 @@ def _write_evidence(assignment: Assignment, result: Result) -> None:
 
 def _end(assignment: Assignment | None, cause: Cause, code: int) -> int:
     """Say why, for people and for the worker."""
-    _say(f"error: {cause}")
+    _say(f"error: {cause if assignment else cause.with_log('', [])}")  # without a Job there is no log to look into
     if assignment is not None:
         try:
             write_json(assignment.folder.failure, cause.to_json())

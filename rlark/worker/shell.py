@@ -6,6 +6,7 @@ failed, `prepared` that it is done; then the bash waits until the worker lets it
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
@@ -165,8 +166,9 @@ class Shell:
         return b"prepared\n" in self._listen()
 
     def go(self) -> None:
-        """Let it go on with the run."""
-        os.write(self._go, b"go\n")
+        """Let it go on with the run; one that was killed meanwhile tells by its exit code."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._go, b"go\n")
 
     def trouble(self, complaints: list[str]) -> Trouble:
         """How the prepare script ended the shell; asked once it is gone.

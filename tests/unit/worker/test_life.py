@@ -194,6 +194,12 @@ def test_a_prepare_script_that_does_not_get_to_its_end_says_where(start, script,
     assert "never" not in attempt.log()
 
 
+def test_a_shell_that_dies_between_prepare_and_run_tells_by_its_exit_code(start):
+    attempt = start(prepare="read() { exit 9; }", run="echo never").end()
+    assert (attempt.outcome["reason"], attempt.outcome["data"]["exitCode"]) == ("RunFailed", 9)
+    assert "never" not in attempt.log()
+
+
 def test_an_engine_without_evidence_failed(start):
     attempt = start(**{**ENGINE, "command": ["true"]}).end()
     assert (attempt.outcome["reason"], attempt.outcome["data"]["exitCode"]) == ("EvidenceMissing", 0)
