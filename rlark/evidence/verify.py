@@ -18,6 +18,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -167,11 +168,14 @@ def _load(path: Path) -> Any:
         data = file.read(MAX_RESULT_BYTES + 1)
     if len(data) > MAX_RESULT_BYTES:
         raise ValueError(f"it is larger than {MAX_RESULT_BYTES} bytes")
-    return json.loads(data.decode("utf-8"), parse_constant=_no_constant)
+    return json.loads(data.decode("utf-8"), parse_constant=_finite, parse_float=_finite)
 
 
-def _no_constant(name: str) -> None:
-    raise ValueError(f"it holds {name}, which is no JSON number")
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"it holds {text}, which is no finite number")
+    return number
 
 
 def _references(result: Mapping[str, Any]) -> list[object]:
@@ -239,6 +243,8 @@ def _output(artifacts: Path, output: ExpectedOutput, started_at: datetime | None
         return Check(name=name, ok=True, message=_proof(artifacts, output, started_at))
     except Unproven as unproven:
         return Check(name=name, ok=False, code=unproven.code, message=str(unproven))
+    except OSError as error:
+        return Check(name=name, ok=False, code="output_unreadable", message=f"it cannot be looked at: {error}")
 
 
 def _proof(artifacts: Path, output: ExpectedOutput, started_at: datetime | None) -> str:

@@ -74,11 +74,12 @@ def test_a_result_is_asked_for(folder):
         "{}",
         json.dumps({**RESULT, "metrics": {"reward": float("nan")}}),
         json.dumps({**RESULT, "metrics": {"reward": float("-inf")}}),
+        json.dumps({**RESULT, "metrics": {"reward": 0.5}}).replace("0.5", "1e999"),
         json.dumps({**RESULT, "padding": "x" * 1_100_000}),
         json.dumps({"checkpoint": {"artifactRef": "http://x"}, "artifact": "artifact://a"}),
         '{"a":' * 100_000,
     ],
-    ids=["list", "broken", "text", "empty", "nan", "inf", "large", "reference", "deep"],
+    ids=["list", "broken", "text", "empty", "nan", "inf", "overflow", "large", "reference", "deep"],
 )
 def test_what_is_no_result(folder, text):
     (folder / "result.json").write_text(text)
@@ -164,6 +165,9 @@ class TestOutputs:
     def test_missing(self, folder):
         assert self.wanted(folder, "nothing.bin") == ["output_missing"]
         assert self.wanted(folder, "*.pt") == ["output_missing"]
+
+    def test_what_cannot_be_looked_at(self, folder):
+        assert self.wanted(folder, "x" * 300) == ["output_unreadable"]
 
     def test_a_folder_is_no_output(self, folder):
         (folder / "artifacts" / "sub").mkdir()
