@@ -31,7 +31,9 @@ _NAME = re.compile(r"global_step_(\d+)")
 
 
 def save(root: Path, iteration: int, state: State, progress: Mapping[str, Any], keep: int = KEEP) -> Path:
-    """Write one checkpoint and drop the oldest beyond `keep`.
+    """Write one checkpoint, drop the oldest beyond `keep`, and those of later iterations.
+
+    The later ones belong to a course that was given up, when training went on from an earlier checkpoint.
 
     Args:
         root: the checkpoints folder, made where needed.
@@ -62,8 +64,10 @@ def save(root: Path, iteration: int, state: State, progress: Mapping[str, Any], 
         shutil.rmtree(draft, ignore_errors=True)
         raise
     write_text(root / LATEST, target.name + "\n")
-    for old in saved(root)[:-keep]:
-        shutil.rmtree(old)
+    found = saved(root)
+    here = found.index(target) + 1
+    for other in (*found[: max(0, here - keep)], *found[here:]):
+        shutil.rmtree(other)
     return target
 
 

@@ -60,14 +60,21 @@ class Roster:
         Args:
             group: starts processes.
             postings: each rank, and its posting once the folder of the sockets is known.
+
+        Raises:
+            Exception: what the group says when it cannot start one; nothing is left behind then.
         """
         self._group = group
-        self._sockets = _private_folder()
-        self._postings = {rank: make(self._sockets) for rank, make in postings}
         self._members: dict[Rank, _Member] = {}
+        self._sockets = _private_folder()
         self._endpoint = Endpoint(Path(self._sockets) / CONTROL)
-        for rank in self._postings:
-            group.start(rank, self._sockets)
+        try:
+            self._postings = {rank: make(self._sockets) for rank, make in postings}
+            for rank in self._postings:
+                group.start(rank, self._sockets)
+        except BaseException:
+            self.close()
+            raise
 
     def gather(self) -> dict[Rank, Ready]:
         """Wait until every rank is built.

@@ -44,6 +44,14 @@ def test_the_newest_four_are_kept_in_the_order_of_their_numbers(tmp_path: Path):
     assert {path.name for path in tmp_path.iterdir()} == {*(f"global_step_{n}" for n in (10, 11, 12, 100)), "latest"}
 
 
+def test_those_of_a_course_that_was_given_up_go(tmp_path: Path):
+    for number in (2, 4, 6, 8, 10):
+        checkpoint.save(tmp_path, number, state(number), {"iteration": number})
+    checkpoint.save(tmp_path, 5, state(5), {"iteration": 5})  # it went on from iteration 4
+    assert [path.name for path in checkpoint.saved(tmp_path)] == ["global_step_4", "global_step_5"]
+    assert checkpoint.load(tmp_path)[1] == {"iteration": 5}
+
+
 def test_saving_an_iteration_again_replaces_it(tmp_path: Path):
     checkpoint.save(tmp_path, 1, state(1), {})
     folder = checkpoint.save(tmp_path, 1, state(5), {})

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from rlark.engine import load_attribute
-from rlark.errors import UsageError
+from rlark.errors import ClusterError, UsageError
 from rlark.runtime import seat
 from rlark.runtime.failure import RunFailed
+from rlark.runtime.placed import PlacedTrainer
 from rlark.runtime.trainer import FusedTrainer, Workload
 
 PROGRAM = "toy_engine.program:PROGRAM"
@@ -116,6 +117,25 @@ def test_a_rank_that_never_starts_is_the_cause(placed, assign):
         placed(assign(), missing="demo/actor:0"),
     ):
         pass
+
+
+def test_a_rank_that_is_refused_leaves_nothing_behind(assign, tmp_path, monkeypatch):
+    class Refusing:
+        ended = False
+
+        def start(self, rank, sockets):
+            if rank.component == "env":
+                raise ClusterError("Ray does not start a rank")
+
+        def end(self):
+            self.ended = True
+
+    sockets, group = tmp_path / "s", Refusing()
+    sockets.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(sockets))
+    with pytest.raises(ClusterError, match="does not start"):
+        PlacedTrainer(assign(), PROGRAM, group)
+    assert (group.ended, list(sockets.iterdir())) == (True, [])
 
 
 def test_environments_that_cannot_be_shared_out_say_what_to_change(placed, assign):
