@@ -11,7 +11,7 @@ from rlark.api.body import Text
 from rlark.api.commands import Commands, JsonObject
 from rlark.api.room import room
 from rlark.errors import PlacementError, SpecError
-from rlark.spec.finding import Finding, exit_code, refusal
+from rlark.spec.finding import Finding, refusal
 
 
 def router(commands: Commands) -> APIRouter:
@@ -21,9 +21,8 @@ def router(commands: Commands) -> APIRouter:
     @routes.post("/validate")
     def validate(text: Text) -> JsonObject:
         """Everything that is wrong with a Job, in one pass: `{ok, exitCode, findings}`."""
-        findings = _findings(commands.preview(text))
-        code = exit_code(findings)
-        return {"ok": code == 0, "exitCode": code, "findings": [finding.to_json() for finding in findings]}
+        decided = commands.preview(text)
+        return {key: decided[key] for key in ("ok", "exitCode", "findings")}
 
     @routes.post("/preview", response_model=None)
     def preview(text: Text, format: Literal["json", "yaml", "svg"] = "json") -> Response:  # noqa: A002 - the parameter's name
@@ -36,7 +35,8 @@ def router(commands: Commands) -> APIRouter:
         if format == "json":
             return JSONResponse(decided)
         if not decided["ok"]:
-            raise refusal(_findings(decided))
+            findings = [Finding.model_validate(finding) for finding in decided["findings"]]
+            raise refusal(findings, decided["exitCode"])
         if format == "yaml":
             return PlainTextResponse(decided["yaml"], media_type="application/yaml")
         if not decided.get("svg"):
@@ -44,10 +44,6 @@ def router(commands: Commands) -> APIRouter:
         return Response(decided["svg"], media_type="image/svg+xml")
 
     return routes
-
-
-def _findings(decided: JsonObject) -> list[Finding]:
-    return [Finding.model_validate(finding) for finding in decided["findings"]]
 
 
 NOT_STORED: dict[int | str, JsonObject] = {

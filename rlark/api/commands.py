@@ -19,7 +19,7 @@ class Commands(Protocol):
         ...
 
     def preview(self, text: str, *, picture: bool = False) -> JsonObject:
-        """Everything that would be decided; the form of contract `preview -o json`.
+        """Everything that would be decided; the form of contract `preview -o json`, and `exitCode`.
 
         With `picture`, and where components are placed, also `svg`: the placement map.
         """

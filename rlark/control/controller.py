@@ -97,7 +97,7 @@ class Controller:
                 return self._store(submission, key)
 
     def preview(self, text: str, *, picture: bool = False) -> JsonObject:
-        """Everything that would be decided; the form of contract `preview -o json`.
+        """Everything that would be decided; the form of contract `preview -o json`, and `exitCode`.
 
         Args:
             text: the Job.
@@ -105,7 +105,7 @@ class Controller:
         """
         with self._submitting:
             preview = self._check(text, self._keeper.inventory())
-        decided: JsonObject = preview.to_json()
+        decided: JsonObject = preview.to_json() | {"exitCode": preview.exit_code}
         if picture and preview.plan and preview.node and preview.plan.placement:
             decided["svg"] = placement_svg(preview.plan, preview.node)
         return decided

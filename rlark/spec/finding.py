@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Literal
 
+from pydantic import Field
+
 from rlark.errors import PlacementError, RlarkError, SpecError
 from rlark.model import Model
 
@@ -27,7 +29,8 @@ class Finding(Model):
         actual: what stands there, short; never a secret.
         hint: how to mend it.
         curable: True when another node, or this node at another time, could run the Job as it
-            stands: such errors end in exit code 4 rather than 3.
+            stands: such errors end in exit code 4 rather than 3. It stays in this process: answers
+            carry the exit code instead.
     """
 
     code: str
@@ -40,14 +43,16 @@ class Finding(Model):
     expected: str | None = None
     actual: str | None = None
     hint: str | None = None
-    curable: bool = False
+    curable: bool = Field(default=False, exclude=True)
 
     def __str__(self) -> str:
-        """`job.yaml:7:16: error RL021 spec.tasks[0].ray.replicas: message (hint)`."""
+        """`job.yaml:7:16: error RL021 spec.tasks[0].ray.replicas: message (hint)`; a picture stands below."""
         place = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
         subject = f" {self.path}" if self.path else ""
+        message, *picture = self.message.split("\n")
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{place}{': ' if place else ''}{self.severity} {self.code}{subject}: {self.message}{hint}"
+        line = f"{place}{': ' if place else ''}{self.severity} {self.code}{subject}: {message}{hint}"
+        return "\n".join([line, *picture])
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
@@ -65,20 +70,22 @@ def errors_of(findings: Iterable[Finding]) -> list[Finding]:
 def exit_code(findings: Iterable[Finding]) -> int:
     """The one table of validate, preview, submit and the API: 0 none, 4 only curable errors, else 3."""
     errors = errors_of(findings)
-    if not errors:
-        return 0
-    kind = PlacementError if all(finding.curable for finding in errors) else SpecError
-    return kind.exit_code
+    return _kind(errors).exit_code if errors else 0
 
 
-def refusal(findings: Iterable[Finding]) -> RlarkError:
+def _kind(errors: Iterable[Finding]) -> type[RlarkError]:
+    return PlacementError if all(finding.curable for finding in errors) else SpecError
+
+
+def refusal(findings: Iterable[Finding], code: int | None = None) -> RlarkError:
     """The error that carries these findings.
 
     Args:
         findings: everything that was found, at least one error among it.
+        code: their exit code, where another process has decided it.
     """
     found = list(findings)
     errors = errors_of(found)
-    kind = PlacementError if all(finding.curable for finding in errors) else SpecError
+    kind = _kind(errors) if code is None else PlacementError if code == PlacementError.exit_code else SpecError
     count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
     return kind(f"the Job has {count}; nothing was started", findings=found)

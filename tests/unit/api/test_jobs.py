@@ -146,7 +146,9 @@ def test_validate_and_preview(api):
     assert (good["ok"], good["exitCode"]) == (True, 0)
     bad = api.post("/api/v1/validate", job_text(gpu=9)).json()
     assert (bad["ok"], bad["exitCode"]) == (False, 4)
+    assert "curable" not in bad["findings"][0]
     preview = api.post("/api/v1/preview", job_text(gpu=1)).json()
+    assert api.post("/api/v1/preview", job_text(gpu=9)).json()["exitCode"] == 4
     assert {"name", "ok", "yaml", "digest", "findings", "review", "node", "placement"} <= set(preview)
     canonical = api.post("/api/v1/preview?format=yaml", job_text())
     assert canonical.headers["content-type"].startswith("application/yaml")
