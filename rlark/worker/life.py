@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import threading
 import traceback
 from collections.abc import Sequence
 from datetime import datetime
@@ -23,6 +22,7 @@ from rlark.host.clock import Clock, new_id, stamp
 from rlark.host.process import ProcessId
 from rlark.plan.node import Lease
 from rlark.plan.plan import Plan
+from rlark.worker.aside import Aside
 from rlark.worker.capture import Capture
 from rlark.worker.clear import clear
 from rlark.worker.environment import redactor, run_environment
@@ -128,7 +128,7 @@ class Life:
         self._signal = FirstSignal(plan.signal)
         self._signal_told = False
         self._ranks: list[ProcessId] | None = None
-        self._facts: threading.Thread | None = None
+        self._aside = Aside()
         self._shell: Shell | None = None
         clear(folder, plan)
         logs = folder.logs(lease.attempt)
@@ -159,9 +159,8 @@ class Life:
         left += process.end(self._ranks or [], LEFTOVER_S, self._clock)
         self._out.finish(DRAIN_S)
         self._err.finish(DRAIN_S)
-        self._note_facts()
-        if self._facts is not None:
-            self._facts.join(DRAIN_S)
+        self._aside.once("facts", self._write_facts)
+        self._aside.finish(DRAIN_S)
         with contextlib.suppress(OSError):  # a full disk was told already
             self._out.write("Stopping Ray cluster...")
         for capture in (self._out, self._err):
@@ -319,7 +318,7 @@ class Life:
             self._signal_told = True
             after = self._clock.monotonic() - self._started
             self._reports.write("SignalSeen", True, "SignalSeen", f"after {after:.1f} s: {self._signal.line}")
-            self._note_facts()
+            self._aside.once("facts", self._write_facts)
         elif self._signal.overdue(self._clock.monotonic() - self._started):
             self._stalled()
 
@@ -343,12 +342,12 @@ class Life:
             f"no line matched {signal_wanted.pattern!r} within {signal_wanted.within:g} s; stacks are in stderr.log"
         )
         self._reports.write("SignalSeen", False, "Stalled", message)
-        ours = [*(self._ranks or []), *self._engine_process()]
-        self._err.write(*dump([*process.descendants(os.getpid()), *(self._ranks or [])], ours))
+        self._aside.once("stacks", self._dump_stacks)
 
-    def _engine_process(self) -> list[ProcessId]:
-        one = process.identify(self._running().pid) if self._plan.engine else None
-        return [one] if one else []
+    def _dump_stacks(self) -> None:
+        ranks, engine = self._ranks or [], process.identify(self._running().pid) if self._plan.engine else None
+        ours = [*ranks, engine] if engine else ranks
+        self._err.write(*dump([*process.descendants(os.getpid()), *ranks], ours))
 
     def _must_end(self) -> str:
         """Why the run must be ended now; empty when it need not."""
@@ -371,19 +370,11 @@ class Life:
         if self._printed is not None:
             self._printed.hear(lines)
 
-    def _note_facts(self) -> None:
-        """Write env.json in the background: where there are GPUs, asking for them takes a moment."""
-        if self._facts is None:
-            self._facts = threading.Thread(target=self._write_facts, name="facts", daemon=True)
-            self._facts.start()
-
     def _write_facts(self) -> None:
+        """Write env.json; where there are GPUs, asking for them takes a moment."""
         from rlark.worker.facts import write_facts
 
-        try:
-            write_facts(self._folder, self._lease)
-        except Exception:  # noqa: BLE001  it is a record, not a condition of the run
-            traceback.print_exc()
+        write_facts(self._folder, self._lease)
 
     def _running(self) -> Shell:
         assert self._shell is not None

@@ -80,13 +80,17 @@ class Attempt:
             assert self.process.poll() is None, self.reports
             time.sleep(0.02)
 
-    def run(self) -> int:
-        """The run's process, once it is reported."""
+    def wait_for_report(self, kind: str) -> dict:
+        """Wait until a type of report is there."""
         until = time.monotonic() + 20
-        while (started := self.report("Started")) is None:
+        while (found := self.report(kind)) is None:
             assert time.monotonic() < until, self.reports
             time.sleep(0.02)
-        return int(started["data"]["run"]["pid"])
+        return found
+
+    def run(self) -> int:
+        """The run's process, once it is reported."""
+        return int(self.wait_for_report("Started")["data"]["run"]["pid"])
 
     @property
     def reports(self) -> list[dict]:

@@ -361,6 +361,17 @@ def test_a_silent_run_is_told_with_its_stacks_and_goes_on(start):
     assert "is not verified" in attempt.outcome["message"]
 
 
+def test_a_stop_does_not_wait_for_the_stacks(start, monkeypatch):
+    monkeypatch.setattr("rlark.worker.life.dump", lambda *_: time.sleep(60))
+    monkeypatch.setattr("rlark.worker.life.DRAIN_S", 0.1)
+    attempt = start(run="exec sleep 60", signal=Signal(pattern="never", within=0.05))
+    attempt.wait_for_report("SignalSeen")
+    began = time.monotonic()
+    attempt.stop()
+    assert attempt.outcome["reason"] == "Stopped"
+    assert time.monotonic() - began < 5
+
+
 def test_what_prepare_prints_is_no_sign_of_life(start):
     signal_wanted = Signal(pattern="iter 1/", expected=True)
     attempt = start(prepare="echo iter 1/9", run="true", signal=signal_wanted).end()
