@@ -15,13 +15,20 @@ def clear(folder: JobFolder, plan: Plan) -> None:
     Raises:
         OSError: something cannot be removed.
     """
-    for path in (folder.ranks, folder.failure, folder.result, folder.metrics, folder.environment):
-        path.unlink(missing_ok=True)
     kept = _resumes_from(plan)
-    for path in (folder.artifacts, folder.checkpoints, folder.tensorboard, folder.scripts):
-        if path.exists() and not (kept and kept.is_relative_to(path.resolve())):
-            shutil.rmtree(path)
+    files = (folder.ranks, folder.failure, folder.result, folder.metrics, folder.environment)
+    for path in (*files, folder.artifacts, folder.checkpoints, folder.tensorboard, folder.scripts):
+        if not (kept and kept.is_relative_to(path.resolve())):
+            _remove(path)
     folder.create()
+
+
+def _remove(path: Path) -> None:
+    """Remove whatever a run put there; a link goes, and what it leads to stays."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _resumes_from(plan: Plan) -> Path | None:

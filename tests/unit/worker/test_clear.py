@@ -40,6 +40,22 @@ def test_checkpoints_that_the_run_continues_from_stay(folder: JobFolder, chosen:
     assert "artifacts/old" not in remains(folder)
 
 
+def test_whatever_a_run_put_there_goes_and_what_links_lead_to_stays(folder: JobFolder, tmp_path: Path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "own").write_text("mine")
+    clear(folder, Plan(job="demo", node="box"))
+    folder.result.mkdir()
+    folder.artifacts.rmdir()
+    folder.artifacts.symlink_to(elsewhere)
+    folder.tensorboard.symlink_to(tmp_path / "nowhere")
+    clear(folder, Plan(job="demo", node="box"))
+    assert not folder.result.exists()
+    assert not folder.artifacts.is_symlink()
+    assert not folder.tensorboard.is_symlink()
+    assert (elsewhere / "own").read_text() == "mine"
+
+
 def test_an_empty_folder_is_no_trouble(tmp_path: Path):
     fresh = JobFolder(tmp_path / "fresh")
     clear(fresh, Plan(job="fresh", node="box"))
