@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import ray
 from ray import serve
 from ray.exceptions import RayError
+from ray.serve.exceptions import RayServeException
 from ray.serve.schema import LoggingConfig
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -20,6 +21,7 @@ from rlark.boot.controller import NAME, NAMESPACE, ControllerActor, RemoteComman
 from rlark.boot.state import answers
 from rlark.errors import ClusterError, ConflictError
 from rlark.folder import Home
+from rlark.host import process
 from rlark.plan.node import HeadAddress
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 APP = "rlark"
 READY_S = 60.0
+LEFT_GRACE_S = 1.0
 ONGOING = 1000  # every follower holds a request; Serve's own limit is 5
 
 
@@ -79,12 +82,14 @@ def deploy(home: Home, head: HeadAddress, host: str, port: int, *, attached: boo
             proxy = side.submit(serve.start, proxy_location="HeadOnly", http_options={"host": host, "port": port})
             while not (serve_runs() or proxy.done()):
                 time.sleep(0.02)
-            _check_owner(controller, home)
+            _check_owner(_root(controller), home)
             serve.run(_application(home, here, host), name=APP, route_prefix="/")
             proxy.result()
-    except (RayError, RuntimeError, TimeoutError, ValueError) as error:
+    except (RayError, RayServeException, RuntimeError, TimeoutError, ValueError) as error:
         raise ClusterError(
-            f"The API did not start on Ray Serve: {error}", hint="end what is there and try again: rlark down --force"
+            f"The API did not start on Ray Serve: {error}",
+            hint="end what is there and try again: rlark down --force; on a Ray cluster that is not rlark's own, "
+            "no other application may stand at the prefix /",
         ) from error
     return _port(port)
 
@@ -105,12 +110,42 @@ def _controller(home: Home, head: HeadAddress, node_id: str, attached: bool) -> 
     ).remote(str(home.root), head.to_json(), attached)
 
 
-def _check_owner(controller: Any, home: Home) -> None:
-    owner = ray.get(controller.root.remote(), timeout=READY_S)
-    if owner != str(home.root):
+def owner() -> str | None:
+    """The state directory of the platform that is on the cluster; None where there is none.
+
+    Raises:
+        ClusterError: its controller does not answer.
+    """
+    try:
+        return _root(ray.get_actor(NAME, namespace=NAMESPACE))
+    except ValueError:
+        return None
+    except RayError as error:
+        raise ClusterError(f"The controller that is on this Ray cluster does not answer: {error}") from error
+
+
+def _root(controller: Any) -> str:
+    return str(ray.get(controller.root.remote(), timeout=READY_S))
+
+
+def is_ours(home: Home) -> bool:
+    """Whether this state directory's platform is on the cluster already, in whole or in part.
+
+    Raises:
+        ClusterError: its controller does not answer.
+        ConflictError: another platform is.
+    """
+    there = owner()
+    if there is not None:
+        _check_owner(there, home)
+    return there is not None
+
+
+def _check_owner(there: str, home: Home) -> None:
+    if there != str(home.root):
         raise ConflictError(
-            f"This Ray cluster already has a platform, of the state directory {owner}.",
-            hint=f"use that one (--home {owner}), or end it first: rlark down --home {owner}",
+            f"This Ray cluster already has a platform, of the state directory {there}.",
+            hint=f"use that one (--home {there}), or end it first: rlark down --home {there}",
         )
 
 
@@ -167,7 +202,7 @@ def wait_until_answering(address: str, gone: Callable[[], str | None]) -> None:
 
 
 def undeploy(home: Home, *, shut_serve: bool) -> None:
-    """Take API, controller and leases off an attached cluster; what is gone already is harmless.
+    """Take API, controller, workers and leases off an attached cluster; what is gone already is harmless.
 
     Args:
         home: whose platform it is; another's is left alone.
@@ -176,20 +211,21 @@ def undeploy(home: Home, *, shut_serve: bool) -> None:
     Raises:
         ClusterError: Ray does not answer.
     """
-    from rlark.cluster.on_ray import leases
+    from rlark.cluster.on_ray import leases, remains
 
-    try:
-        controller = ray.get_actor(NAME, namespace=NAMESPACE)
-    except ValueError:
+    there = owner()
+    if there not in (None, str(home.root)):
         return
     try:
-        _check_owner(controller, home)
-        serve.delete(APP)
-        if shut_serve and not serve.status().applications:
-            serve.shutdown()
-    except RayError as error:
+        if serve_runs():  # also without a controller: an API that nobody answers behind is no use to anybody
+            serve.delete(APP)
+            if shut_serve and not serve.status().applications:
+                serve.shutdown()
+    except (RayError, RayServeException) as error:
         raise ClusterError(f"The API could not be taken off Ray Serve: {error}") from error
-    ray.kill(controller, no_restart=True)
+    if there is not None:
+        ray.kill(ray.get_actor(NAME, namespace=NAMESPACE), no_restart=True)
+    process.end(remains.processes_under(home.jobs), LEFT_GRACE_S)  # before others get the capacity they use
     for group in list(leases.groups()):
         leases.remove(group.name)
 

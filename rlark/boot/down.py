@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,7 +39,7 @@ def down(home: Home, *, force: bool = False) -> dict[str, object]:
         ClusterError: a process could not be ended; it is named.
     """
     clock = SystemClock()
-    with state.lock(home):
+    with state.lock(home, clock):
         found = state.record(home)
         was_there = bool(found) or state.supervisor(home) is not None or bool(_recorded(home))
         jobs = [] if force else stop_jobs(home, str(found.get("address") or ""), clock)
@@ -71,7 +70,7 @@ def stop_jobs(home: Home, address: str, clock: Clock) -> list[str]:
         while live and _live(home, address) and clock.monotonic() < until:
             clock.sleep(0.2)
     except (OSError, ValueError) as error:
-        _say(f"The API does not stop its Jobs ({error}); their processes are ended")
+        state.say(f"The API does not stop its Jobs ({error}); their processes are ended")
         return []
     return live
 
@@ -156,12 +155,7 @@ def stay_until_ended(home: Home) -> None:
         if not attached and state.supervisor(home) is None:
             break
     reason = None if asked.is_set() else state.head_state(home).get("error")
-    _say("Ending the platform" if asked.is_set() else "The platform has ended")
+    state.say("Ending the platform" if asked.is_set() else "The platform has ended")
     down(home)
     if not asked.is_set() and reason:
         raise ClusterError(f"The platform ended: {reason}")
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()

@@ -54,6 +54,12 @@ class Options:
             )
 
     @property
+    def shape_the_head(self) -> bool:
+        """Whether anything was asked of the head that is to be started."""
+        asked = (self.num_cpus, self.num_gpus, self.dashboard_port or None, self.labels or None)
+        return any(one is not None for one in asked)
+
+    @property
     def address(self) -> str:
         """Where a client on this machine reaches the API."""
         everywhere = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104

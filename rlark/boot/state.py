@@ -7,40 +7,62 @@ import fcntl
 import json
 import os
 import secrets
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 from urllib.parse import urlsplit
 
 from rlark.errors import ConflictError
 from rlark.folder import Home, read_json
 from rlark.host import ports, process
+from rlark.host.clock import Clock
 from rlark.host.head import HeadFiles, read_state, whole
 from rlark.host.process import ProcessId
 
 PROBE_S = 2.0
 CALL_S = 10.0
+LOCK_S = 240.0
+"""The longest that an `up` takes; whoever comes meanwhile waits for it."""
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 @contextlib.contextmanager
-def lock(home: Home) -> Iterator[None]:
-    """Keep a second `up` or `down` of the same state directory out.
+def lock(home: Home, clock: Clock) -> Iterator[None]:
+    """Let one `up` or `down` of a state directory at a time work; the next waits and finds what that one made.
 
     Raises:
-        ConflictError: another one is at work.
+        ConflictError: another one does not come to its end.
     """
     home.create()
     with (home.root / "boot.lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ConflictError(
-                f"Another `rlark up` or `rlark down` is at work in {home.root}.",
-                hint="wait for it, or end it: its process holds boot.lock there",
-            ) from None
+        if not _taken(file):
+            say(f"Waiting for another `rlark up` or `rlark down` in {home.root}")
+            until = clock.monotonic() + LOCK_S
+            while not _taken(file):
+                if clock.monotonic() > until:
+                    raise ConflictError(
+                        f"Another `rlark up` or `rlark down` is at work in {home.root} for more than {LOCK_S:.0f} s.",
+                        hint="end it: its process holds boot.lock there",
+                    )
+                clock.sleep(0.1)
         yield
+
+
+def _taken(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def say(text: str) -> None:
+    """Talk, which goes to stderr."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
 
 
 def record(home: Home) -> dict[str, object]:

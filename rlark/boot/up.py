@@ -16,16 +16,18 @@ import rlark
 from rlark.boot import attach, state
 from rlark.boot.down import end_head, stay_until_ended
 from rlark.boot.options import Options
-from rlark.errors import ClusterError
+from rlark.errors import ClusterError, UsageError
 from rlark.folder import Home, write_json
 from rlark.host import device, ports, process
 from rlark.host.clock import Clock, SystemClock, stamp
+from rlark.host.exposure import is_loopback
 from rlark.host.head import HeadConfig, HeadFiles, whole
 from rlark.host.process import ProcessId
 from rlark.host.ray_start import short_temp_dir
 from rlark.plan.node import NODE_NAME, HeadAddress
 
 HEAD_S = 120.0
+SHORTEST_TOKEN = 20
 REVIVE_S = 15.0
 MIB = 1024 * 1024
 SHM = "shm"  # as `rlark.cluster.on_ray.nodes`, which may not be imported before the head has its environment
@@ -69,13 +71,13 @@ def up(home: Home, options: Options, *, stay: Callable[[Record], None] | None = 
         `platform.json`; empty after a stay.
 
     Raises:
-        ConflictError: another `up` is at work, or another platform is on the cluster.
+        ConflictError: another `up` does not come to its end, or another platform is on the cluster.
         ClusterError: a port is held, or the head or the API does not come up; with Ray's reason.
     """
-    with state.lock(home):
+    with state.lock(home, SystemClock()):
         found = state.running(home)
         if found is not None:
-            _say_found(home, found)
+            _say_found(home, found, options)
         else:
             found = _start(home, options)
     if stay is None:
@@ -93,8 +95,8 @@ def _start(home: Home, options: Options) -> Record:
     if whole(HeadFiles(home.head)):
         return _revive(home, options, found, clock)
     end_head(home, clock)  # what an earlier platform left: a killed supervisor's head, a file from before a reboot
+    _check_door(options.host, state.secret_file(home.token))
     _check_port(options.port, options.host, "--port")
-    state.secret_file(home.token)
     if options.ray_address:
         return _attach(home, options, clock, options.ray_address)
     if options.dashboard_port:
@@ -163,15 +165,25 @@ def _attach(home: Home, options: Options, clock: Clock, ray_address: str) -> Rec
             dashboard=dashboard if "://" in dashboard or not dashboard else f"http://{dashboard}",
             token_path=token_path,
         )
-        return _finish(home, options, Head(address, None, attached=True), deploy, clock)
+        there_already = deploy.is_ours(home)
+        serve_was_there = deploy.serve_runs()
+        if not state.record(home):  # whatever happens from here on, `down` knows where to look
+            early = {"attached": True, "head": address.to_json(), "serveWasThere": serve_was_there}
+            write_json(home.platform, early)
+        try:
+            return _finish(home, options, Head(address, None, attached=True), deploy, clock)
+        except BaseException:
+            if not there_already:
+                deploy.undeploy(home, shut_serve=not serve_was_there)
+                home.platform.unlink(missing_ok=True)
+            raise
 
 
 def _finish(home: Home, options: Options, head: Head, deploy: Any, clock: Clock) -> Record:
     """Controller, API, `platform.json`."""
     attached = head.attached
-    known = state.record(home).get("serveWasThere")  # of this same cluster: another's record was removed before
-    serve_was_there = known if isinstance(known, bool) else attached and deploy.serve_runs()
-    _say("Starting controller and API")
+    serve_was_there = bool(state.record(home).get("serveWasThere"))  # written before anything was put there
+    state.say("Starting controller and API")
     port = deploy.deploy(home, head.address, options.host, options.port, attached=attached)
     address = Options(host=options.host, port=port).address
     deploy.wait_until_answering(address, lambda: None if attached else _lost(home, head.supervisor))
@@ -188,6 +200,28 @@ def _finish(home: Home, options: Options, head: Head, deploy: Any, clock: Clock)
     }
     write_json(home.platform, record)
     return record
+
+
+def _check_door(host: str, token: str) -> None:
+    """Refuse an address that is not this machine's, and a token that others could guess where others can knock.
+
+    Raises:
+        UsageError: what is wrong with `--host` or the token.
+    """
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.bind(place)
+    except OSError as error:
+        raise UsageError(
+            f"--host {host}: this machine cannot listen there: {error.strerror or error}",
+            hint="127.0.0.1 for this machine only, one of its addresses, or 0.0.0.0 for all of them",
+        ) from None
+    if len(token) < SHORTEST_TOKEN and not is_loopback(str(place[0])):
+        raise UsageError(
+            f"--host {host} lets other machines in, and the token has {len(token)} characters only",
+            hint=f"at least {SHORTEST_TOKEN} are needed; make a new one with: rlark token rotate",
+        )
 
 
 def _check_port(port: int, host: str, option: str) -> None:
@@ -223,7 +257,7 @@ def _spawn_head(home: Home, options: Options) -> subprocess.Popen[bytes]:
         env=HEAD_ENV,
         fakes_gpus=faked,
     ).write(files.config)
-    _say("Starting a Ray head")
+    state.say("Starting a Ray head")
     with files.log.open("ab") as log:
         return process.spawn(
             [sys.executable, "-m", "rlark.host.head", str(files.config)],
@@ -289,12 +323,12 @@ def _lost(home: Home, supervisor: ProcessId | None) -> str | None:
     return f"The Ray head ended while the API started: {state.head_state(home).get('error') or 'no reason given'}"
 
 
-def _say_found(home: Home, found: Record) -> None:
-    _say(f"Already running at {found.get('address')}")
+def _say_found(home: Home, found: Record, options: Options) -> None:
+    state.say(f"Already running at {found.get('address')}")
+    elsewhere = options.ray_address not in ("", _head_address(found).address)
+    if elsewhere or options.shape_the_head:
+        state.say("What was asked for has no effect on it; to start it anew: rlark down, then rlark up")
     if not found.get("attached") and state.supervisor(home) is None:
-        _say("Its head's supervisor was killed: nobody would restart its dashboard; `rlark down` still ends all of it")
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+        state.say(
+            "Its head's supervisor was killed: nobody would restart its dashboard; `rlark down` still ends all of it"
+        )

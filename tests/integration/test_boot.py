@@ -198,13 +198,15 @@ def test_a_dashboard_port_that_is_held_is_refused_too(state):
     assert f"Port {port} is held by process {os.getpid()}" in answer["message"]
 
 
-def test_two_at_once_exclude_each_other(state):
+def test_the_second_of_two_at_once_waits_for_the_first(state):
     home = new_home(state, "q")
     with (home.root / "boot.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        for verb in ("up", "down"):
-            code, answer, _ = boot(verb, home)
-            assert (code, answer["code"]) == (7, "conflict")
+        second = subprocess.Popen(command("down", home), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert second.stderr.readline().startswith("Waiting for another")
+        assert second.poll() is None
+    out, _ = second.communicate(timeout=20)
+    assert (second.returncode, json.loads(out)["stopped"]) == (0, False)
 
 
 def test_down_without_a_platform_is_harmless(state):
@@ -374,6 +376,7 @@ def test_attach_to_a_cluster_of_others_and_leave_it_as_it_was(head, state):
     code, answer, _ = boot("up", new_home(state, "b"), "--port", free_port(), "--ray-address", head.address, **env)
     assert (code, answer["code"]) == (7, "conflict")
     assert str(home.root) in answer["message"]
+    assert not Home(state / "b").platform.exists()
     address = read_json(home.platform)["address"]
     code, answer, talk = boot("down", home)
     assert (code, answer["stopped"]) == (0, True), talk

@@ -1,18 +1,23 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
+import sys
+from typing import ClassVar
 
 import pytest
 
+import rlark.boot
 from rlark.boot import __main__ as boot
-from rlark.boot import attach, state
+from rlark.boot import attach, state, up
 from rlark.boot.down import down
 from rlark.boot.options import Options, read_labels
 from rlark.errors import ClusterError, ConflictError, UsageError
 from rlark.folder import Home
 from rlark.host.process import this_process
+from rlark.testing import FakeClock
 
 
 @pytest.fixture
@@ -107,11 +112,66 @@ def test_down_of_nothing_is_harmless_and_leaves_a_stale_record_out(home):
     assert not home.platform.exists()
 
 
-def test_a_second_up_or_down_is_kept_out(home):
-    with state.lock(home), pytest.raises(ConflictError, match="at work"), state.lock(home):
+class Patient(FakeClock):
+    """Counts the waits, and does something at one of them."""
+
+    def __init__(self, at=-1, do=None):
+        super().__init__()
+        self.at, self.do, self.waits = at, do, 0
+
+    def sleep(self, seconds):
+        super().sleep(seconds)
+        self.waits += 1
+        if self.waits == self.at:
+            self.do()
+
+
+def test_a_second_up_waits_for_the_first(home, capfd):
+    first = contextlib.ExitStack()
+    first.enter_context(state.lock(home, FakeClock()))
+    clock = Patient(3, first.close)
+    with state.lock(home, clock):
+        assert clock.waits == 3
+    assert "Waiting for another `rlark up`" in capfd.readouterr().err
+
+
+def test_one_that_never_ends_is_not_waited_for_for_ever(home):
+    clock = Patient()
+    with state.lock(home, clock), pytest.raises(ConflictError, match="at work"), state.lock(home, clock):
         pass
-    with state.lock(home):
+    assert clock.monotonic() == pytest.approx(state.LOCK_S, abs=1)
+    with state.lock(home, Patient(1, pytest.fail)):
         pass
+
+
+def test_an_address_that_is_not_this_machines_is_refused():
+    with pytest.raises(UsageError, match=r"--host 203\.0\.113\.7: this machine cannot listen there"):
+        up._check_door("203.0.113.7", "t" * 64)
+
+
+def test_a_short_token_is_for_this_machine_only():
+    for host in ("127.0.0.1", "localhost"):
+        up._check_door(host, "short")
+    with pytest.raises(UsageError, match="5 characters only"):
+        up._check_door("0.0.0.0", "short")
+    up._check_door("0.0.0.0", "t" * 20)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, False),
+        ({"port": 1}, False),
+        ({"num_gpus": 0}, True),
+        ({"labels": {"a": "b"}}, True),
+        ({"ray_address": "h:1"}, True),
+        ({"ray_address": "127.0.0.1:6379"}, False),
+    ],
+)
+def test_options_without_effect_are_said_to_be_so(home, capfd, options, told):
+    found = {"address": "http://127.0.0.1:1", "attached": True, "head": {"address": "127.0.0.1:6379"}}
+    up._say_found(home, found, Options(**options))
+    assert ("has no effect" in capfd.readouterr().err) is told
 
 
 def test_a_secret_is_made_once_and_only_its_owner_can_read_it(home):
@@ -200,3 +260,43 @@ def test_ray_reads_nothing_of_an_outer_cluster(no_ray):
     no_ray.setenv("RAY_AUTH_MODE", "token")
     attach.ray_environment("")
     assert os.environ["RAY_AUTH_MODE"] == "disabled"
+
+
+class TheirCluster:
+    """Stands in for `rlark.boot.deploy` on a cluster of somebody else, where nothing can be deployed."""
+
+    dashboard_url = "127.0.0.1:8265"
+    address_info: ClassVar = {"session_dir": "/tmp/ray/session_1"}
+
+    def __init__(self, home, *, ours):
+        self.home, self.ours, self.taken_off = home, ours, []
+
+    @contextlib.contextmanager
+    def connected(self, address):
+        yield self
+
+    def is_ours(self, home):
+        return self.ours
+
+    def serve_runs(self):
+        return False
+
+    def deploy(self, *_, **__):
+        assert state.record(self.home)["head"]["address"] == "127.0.0.1:6379"  # `down` would find it already
+        raise ClusterError("the API did not start")
+
+    def undeploy(self, home, *, shut_serve):
+        self.taken_off.append((home, shut_serve))
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_an_attach_that_fails_takes_off_what_it_put_there_and_nothing_else(home, no_ray, ours):
+    cluster = TheirCluster(home, ours=ours)
+    no_ray.setitem(sys.modules, "rlark.boot.deploy", cluster)
+    no_ray.setattr(rlark.boot, "deploy", cluster, raising=False)
+    no_ray.setattr(attach, "reach", lambda _: None)
+    no_ray.setattr(attach, "ray_environment", lambda _: None)
+    with pytest.raises(ClusterError, match="did not start"):
+        up._attach(home, Options(), FakeClock(), "127.0.0.1:6379")
+    assert cluster.taken_off == ([] if ours else [(home, True)])
+    assert home.platform.exists() is ours
