@@ -58,7 +58,9 @@ class RlarkError(Exception):
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        return f"{self.message} ({self.hint})" if self.hint else self.message
+        """Message and hint, and below them what was found: a traceback is all that a program's user sees."""
+        told = f"{self.message} ({self.hint})" if self.hint else self.message
+        return "\n".join([told, *map(str, self.findings)])
 
 
 class UsageError(RlarkError):

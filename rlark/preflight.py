@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import BaseModel, ValidationError
 
 from rlark.engine import Engine, find_engines, load_attribute
-from rlark.errors import SpecError
+from rlark.errors import UsageError
 from rlark.plan.decide import chosen, decide
 from rlark.plan.facts import Facts
 from rlark.plan.node import HOSTNAME, Inventory, Node
@@ -296,7 +296,8 @@ def load_inventory_file(path: str | Path) -> Inventory:
         path: YAML or JSON, `nodes: [{name, labels, cpus, memory, shm, gpus, gpuModel, online, unschedulable}]`.
 
     Raises:
-        SpecError: it cannot be read, or is not of that form; with findings.
+        UsageError: it cannot be read.
+        SpecError: it is not of that form; with findings.
     """
     from rlark.plan.inventory_file import read_inventory
 
@@ -305,5 +306,5 @@ def load_inventory_file(path: str | Path) -> Inventory:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise SpecError(f"the inventory {file} cannot be read: {reason}") from None
+        raise UsageError(f"the inventory {file} cannot be read: {reason}", hint="name a YAML or JSON file") from None
     return read_inventory(text, str(file))

@@ -33,7 +33,7 @@ def parse_labels(labels: tuple[str, ...]) -> dict[str, str]:
         for part in text.split(","):
             key, equals, value = part.partition("=")
             if not equals or not key.strip():
-                raise UsageError(f"the label {part!r} is not written as key=value", hint="-l team=navigation")
+                raise UsageError(f"the label {part!r} is not written as key=value", hint="as in team=navigation")
             found[key.strip()] = value.strip()
     return found
 

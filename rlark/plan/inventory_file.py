@@ -73,7 +73,9 @@ def read_inventory(text: str, file: str) -> Inventory:
             if not findings:
                 return Inventory(nodes=[_node(one) for one in described.nodes], source=file)
     placed = [_placed(finding, document, file) for finding in findings]
-    raise SpecError(f"the inventory is not right: {placed[0]}", findings=placed)
+    count = "1 error" if len(placed) == 1 else f"{len(placed)} errors"
+    hint = "write nodes: [{name: box, cpus: 8, gpus: 0}], as rlark nodes list -o json does"
+    raise SpecError(f"the inventory {file} has {count}; nothing was checked", hint=hint, findings=placed)
 
 
 def _doubles(described: InventoryFile) -> list[Finding]:

@@ -6,6 +6,7 @@ wrote; a place that only a change has filled has no line.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
@@ -116,10 +117,10 @@ def read_draft(source: JobSource) -> Draft:
         return Draft(_object_text(source), file="", folder=Path.cwd())
     if isinstance(source, str) and "\n" in source:
         return Draft(source, folder=Path.cwd())
-    if source == "-":
-        return Draft(sys.stdin.read(), folder=Path.cwd())
     path = Path(source)
     try:
+        if source == "-":
+            return Draft(_stdin(), folder=Path.cwd())
         return Draft(path.read_text(encoding="utf-8"), file=str(source), folder=path.absolute().parent)
     except FileNotFoundError:
         raise UsageError(f"there is no file {source}", hint=_near(path)) from None
@@ -127,10 +128,17 @@ def read_draft(source: JobSource) -> Draft:
         raise UsageError(f"{source} is a folder, not a Job file", hint="name a YAML file in it") from None
     except UnicodeDecodeError as error:
         raise UsageError(
-            f"{source} is not text: {error.reason} at byte {error.start}", hint="save it as UTF-8"
+            f"{source} is not text: {error.reason} at byte {error.start}", hint="write it in UTF-8"
         ) from None
     except OSError as error:
         raise UsageError(f"{source} cannot be read: {error.strerror}") from None
+
+
+def _stdin() -> str:
+    """Standard input as UTF-8, whatever the locale."""
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="strict")
+    return sys.stdin.read()
 
 
 def _object_text(source: Mapping[str, Any]) -> str:

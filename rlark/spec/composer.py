@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlark.spec.finding import Finding
+from rlark.spec.finding import Finding, did_you_mean
 from rlark.spec.scalar import Unquoted
 from rlark.spec.yaml import Positions, parse
 
@@ -162,17 +162,27 @@ def _check_grammar(overrides: Sequence[str]) -> None:
         try:
             parser.parse_override(override)
         except HydraException as error:
-            wrong.append(_bad_override(index, override, _text_of(error)))
+            wrong.append(_bad_override(index, override, _text_of(error), "write section.key=value"))
     if wrong:
         raise Broken(wrong)
 
 
-def _bad_override(index: int, override: str, text: str) -> Finding:
-    hint = (
-        "write section.key=value" if "not in struct" not in text else "a new key needs a + in front: +section.key=value"
-    )
+def _bad_override(index: int, override: str, text: str, hint: str | None) -> Finding:
     message = f"the override {override!r} cannot be applied: {text}"
     return Finding(code="RL452", path=f"overrides[{index}]", message=message, hint=hint)
+
+
+def _cure(override: str, error: BaseException | None) -> str | None:
+    """How to write an override that names a key the configuration does not have; None where that is not the fault."""
+    while error is not None and getattr(error, "parent_node", None) is None:
+        error = error.__cause__
+    if error is None:
+        return None
+    place = override.partition("=")[0]
+    if str(getattr(error, "full_key", "")).startswith(f"{place}."):
+        return f"Hydra merges mappings; to replace this one write two overrides, ~{place} and +{override}"
+    near = did_you_mean(str(getattr(error, "key", "")), map(str, getattr(error, "parent_node", ())))
+    return f"did you mean {near}?" if near else f"a new key needs a + in front: +{override}"
 
 
 def _resolved(config: Any, *, lenient: bool) -> dict[str, Any]:
@@ -243,7 +253,7 @@ def _told(error: BaseException, overrides: Sequence[str]) -> Finding:
         return Finding(code="RL454", message=f"{key or 'the configuration'} cannot be resolved: {text}")
     index = next((i for i, override in enumerate(overrides) if _concerns(override, text)), None)
     if index is not None:
-        return _bad_override(index, overrides[index], text)
+        return _bad_override(index, overrides[index], text, _cure(overrides[index], error))
     return Finding(code="RL456", message=f"the configuration cannot be composed: {text}")
 
 

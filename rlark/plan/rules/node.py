@@ -59,7 +59,9 @@ def _undecided(
         states = ", ".join(f"{node.name} ({'offline' if not node.online else 'cordoned'})" for node in hit)
         message = f"the selector hits no usable node, only {states}"
         return _finding("RL203", message, f"choose another node, or bring this one back, {hint}", states)
-    message = f"the selector hits none of the {len(inventory.nodes)} nodes: {_names(inventory.nodes)}"
+    count = len(inventory.nodes)
+    missed = f"hits none of the {count} nodes" if count > 1 else "does not hit the one node there is"
+    message = f"the selector {missed}: {_names(inventory.nodes)}"
     return _finding("RL201", message, f"{_nearest(selector, inventory)}, {hint}", "0 nodes")
 
 

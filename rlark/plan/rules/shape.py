@@ -79,9 +79,9 @@ def _task_names(case: Case) -> Iterator[Finding]:
                 "whole Job, and the components are placed by component_placement",
                 expected=WORKER,
                 actual=task.name,
-                hint=f"name it {WORKER}",
+                hint=f"name it {WORKER}" if index == 0 else "leave it out",
             )
-        elif task.name != WORKER:
+        elif index == 0 and task.name != WORKER:  # further tasks are one too many, whatever their name
             yield Finding(
                 code="RL029",
                 path=path,

@@ -85,7 +85,7 @@ def test_bad_input_has_a_place(rlark: Any, text: str, told: str) -> None:
 
 def test_files_that_are_not_there(rlark: Any) -> None:
     assert rlark("validate", "jop.yaml").code == 2
-    assert rlark("validate", "job.yaml", "--inventory", "no.yaml").code == 3
+    assert rlark("validate", "job.yaml", "--inventory", "no.yaml").code == 2
     assert rlark("validate").code == 2
 
 

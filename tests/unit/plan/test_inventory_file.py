@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rlark.errors import SpecError
+from rlark.errors import SpecError, UsageError
 from rlark.plan.inventory_file import read_inventory
 from rlark.preflight import load_inventory_file
 
@@ -25,6 +25,7 @@ def wrong(text: str) -> list[str]:
     with pytest.raises(SpecError) as raised:
         read_inventory(text, "nodes.yaml")
     assert raised.value.exit_code == 3
+    assert raised.value.message.startswith("the inventory nodes.yaml has ")
     return [f"{f.file}:{f.line}:{f.column} {f.code} {f.path}" for f in raised.value.findings]
 
 
@@ -54,7 +55,7 @@ def test_from_a_file(tmp_path):
     file = tmp_path / "nodes.yaml"
     file.write_text(FILE)
     assert load_inventory_file(file).source == str(file)
-    with pytest.raises(SpecError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot be read"):
         load_inventory_file(tmp_path / "nothing.yaml")
 
 

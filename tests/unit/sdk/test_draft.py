@@ -137,3 +137,14 @@ def test_files_that_cannot_be_read(tmp_path: Path, name: str, told: str) -> None
 def test_an_object_that_is_no_json_is_refused() -> None:
     with pytest.raises(UsageError, match="is no Job"):
         read_draft({"spec": object()})
+
+
+def test_standard_input_that_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: \xff"), "ascii", errors="surrogateescape"))
+    with pytest.raises(UsageError, match="- is not text: invalid start byte at byte 3"):
+        read_draft("-")
+
+
+def test_standard_input_is_utf_8_whatever_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("ä: ö".encode()), "latin-1"))
+    assert read_draft("-").text == "ä: ö"

@@ -123,6 +123,23 @@ def test_inline_with_overrides_and_interpolation():
     assert told(of(None, inline={"a": 1}, overrides=["b=2"])) == [f"RL452 {CONFIG}.overrides[0]"]
 
 
+@pytest.mark.parametrize(
+    ("override", "hint"),
+    [
+        ("runner.max_epoch=3", "did you mean max_epochs?"),
+        ("runner.colour=3", "a new key needs a + in front: +runner.colour=3"),
+        ("runner.place={env: 0}", "to replace this one write two overrides, ~runner.place and +runner.place={env: 0}"),
+        ("runner.place", "write section.key=value"),
+        ("~runner.nothing", None),
+    ],
+)
+def test_how_to_write_an_override_that_cannot_be_applied(override, hint):
+    inline = {"runner": {"max_epochs": 1, "place": {"actor,env": 0}}}
+    (finding,) = of(None, inline=inline, overrides=[override]).findings
+    assert (finding.code, finding.path) == ("RL452", f"{CONFIG}.overrides[0]")
+    assert finding.hint == hint or (hint is not None and str(finding.hint).endswith(hint))
+
+
 def test_what_yaml_11_reads_otherwise_survives_hydra_and_is_told(folder):
     (folder / "base.yaml").write_text(BASE + "  note: 0x1f\n  list: [on]\n")
     composed = of(folder, path="base.yaml", overrides=["+algorithm.gamma=1"])

@@ -39,6 +39,7 @@ def test_a_refusal_carries_everything_and_says_how_it_ends():
     assert isinstance(refused, SpecError)
     assert refused.message == "the Job has 2 errors; nothing was started"
     assert refused.findings == (WRONG, ELSEWHERE, WARNING)
+    assert str(refused).splitlines() == [refused.message, str(WRONG), str(ELSEWHERE), str(WARNING)]
     assert isinstance(refusal([ELSEWHERE]), PlacementError)
     told = Finding.model_validate(ELSEWHERE.to_json())  # as it comes from another process
     assert isinstance(refusal([told], 4), PlacementError)

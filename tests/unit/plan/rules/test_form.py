@@ -81,3 +81,15 @@ def test_images(reference, code):
 @pytest.mark.parametrize(("length", "code"), [(54, None), (55, "RL040"), (63, "RL040"), (64, "RL027")])
 def test_the_workers_name_fits(length, code):
     assert codes(shape.RULES, case("a" * length)) == ({code} if code else set())
+
+
+def test_only_the_first_task_is_asked_for_its_name():
+    extra = case().job.worker.model_copy(update={"name": "second"})
+    actor = extra.model_copy(update={"name": "Actor"})
+    of = case()
+    tasks = [*of.job.spec.tasks, extra, actor]
+    several = of.job.model_copy(update={"spec": of.job.spec.model_copy(update={"tasks": tasks})})
+    found = check_all(shape.RULES, Case(several, Inventory(), Facts()), nothing_spoilt)
+    assert [(finding.code, finding.path, finding.hint) for finding in found] == [
+        ("RL030", "spec.tasks[2].name", "leave it out")
+    ]
