@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from ray.exceptions import RaySystemError
 
 from rlark.cluster.base import Busy, Released
 from rlark.cluster.on_ray import leases
@@ -233,6 +234,31 @@ def test_a_survivor_keeps_the_lease_and_is_named(cluster, home, monkeypatch):
     assert released.survivors[0].startswith(f"{left.pid} (")
     assert isinstance(cluster.lease("next", 1, "box", Ask(gpus=1)), Busy)
     assert cluster.release(lease).clean
+
+
+def test_a_worker_that_ray_may_still_start_keeps_its_lease_and_is_ended(driver, home):
+    """The answer to its start was lost: nobody watches it, and without the lease it would be a ghost."""
+    silent = RayCluster(driver, home, SystemClock(), worker=["sleep", "60"])
+    lease, handle = started(silent, home, "silent", "done")
+    released = silent.release(lease)
+    assert not released.clean
+    assert handle.id in released.survivors[0]
+    end = time.monotonic() + 20
+    while not silent.release(lease).clean:
+        assert time.monotonic() < end
+        time.sleep(0.2)
+    assert silent._jobs.status(handle.id).ended
+    assert silent.leases() == []
+
+
+def test_rays_own_errors_are_told_as_the_one_that_may_be_tried_again(cluster, monkeypatch):
+    def broken():
+        raise RaySystemError("the GCS is away")
+
+    monkeypatch.setattr(leases, "placement_group_table", broken)
+    for verb in (cluster.inventory, cluster.leases):
+        with pytest.raises(ClusterError, match="the GCS is away"):
+            verb()
 
 
 def test_nothing_of_a_job_stands_in_clear_in_rays_jobs_api(cluster, home):
