@@ -7,7 +7,6 @@ import click
 from rlark.cli.command import Command
 from rlark.cli.output import Column
 from rlark.cli.session import Session, pass_session
-from rlark.errors import SpecError
 
 QUEUE_COLUMNS = (
     Column("POSITION", lambda item: item["position"]),
@@ -40,9 +39,8 @@ def _what_if(session: Session, file: str, items: list[dict[str, object]]) -> Non
     seen = session.client.preview(file)
     if seen.exit_code:
         raise refusal(seen.findings)
-    if seen.job is None or seen.plan is None or seen.node is None:
-        raise SpecError(f"{file} could not be planned", findings=seen.findings)
-    answer = what_if(seen.plan, seen.node, seen.job.spec.priority, items)
+    priority = seen.job.spec.priority if seen.job is not None else 0
+    answer = what_if(seen.name, priority, seen.findings, items)
     word = "at once" if answer["startsNow"] else f"waits at position {answer['position']}"
     rows = [("job", answer["job"]), ("starts", word), ("reason", answer["reason"])]
     session.out.pairs(rows, name=str(answer["job"]), payload=answer)

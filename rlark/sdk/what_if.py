@@ -5,42 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rlark.plan.node import Node
-from rlark.plan.plan import Plan
-from rlark.spec.quantity import spell_bytes
+from rlark.spec.finding import Finding
 
 if TYPE_CHECKING:
     from rlark.sdk.transport import JsonObject
 
+WAITS = "RL220"
+"""What the check tells of capacity that is not free now."""
 
-def what_if(plan: Plan, node: Node, priority: int, queue: Sequence[JsonObject]) -> JsonObject:
+
+def what_if(job: str, priority: int, findings: Sequence[Finding], queue: Sequence[JsonObject]) -> JsonObject:
     """Where a Job would stand.
 
-    First in, first out within a priority, and nothing overtakes a Job that waits for the same node.
+    First in, first out within a priority, and nothing overtakes a Job that waits.
 
     Args:
-        plan: of the Job.
-        node: where it would run, with what is free there.
-        priority: the Job's.
+        job: its name.
+        priority: its priority.
+        findings: of its check against the nodes as they are now.
         queue: the waiting Jobs, `{job, position, reason, priority}`.
 
     Returns:
         `{job, startsNow, position, reason}`; position 0 where it would not wait.
     """
     ahead = [str(item["job"]) for item in queue if item["priority"] >= priority]
-    reason = f"behind {', '.join(ahead)}" if ahead else _lack(plan, node)
+    lacks = [finding.message for finding in findings if finding.code == WAITS]
+    reason = f"behind {', '.join(ahead)}" if ahead else "; ".join(lacks)
     position = len(ahead) + 1 if reason else 0
-    return {"job": plan.job, "startsNow": not reason, "position": position, "reason": reason}
-
-
-def _lack(plan: Plan, node: Node) -> str:
-    """What is busy that the Job asks for; empty when all of it is free."""
-    ask = plan.ask
-    if node.free_gpus is not None and ask.gpus > node.free_gpus:
-        held = ", ".join(f"{count} by {job}" for job, count in sorted(node.holders.items()))
-        return f"asks for {ask.gpus} GPUs, {node.free_gpus} of {node.gpus} are free ({held or 'holders unknown'})"
-    if node.free_cpus is not None and ask.cpus > node.free_cpus:
-        return f"asks for {ask.cpus:g} CPUs, {node.free_cpus:g} of {node.cpus:g} are free"
-    if node.memory and node.free_memory is not None and ask.memory > node.free_memory:
-        return f"asks for {spell_bytes(ask.memory)}, {spell_bytes(node.free_memory)} are free"
-    return ""
+    return {"job": job, "startsNow": not reason, "position": position, "reason": reason}

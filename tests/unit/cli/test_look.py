@@ -230,7 +230,8 @@ def test_what_if_a_job_were_submitted(rlark: Any, platform: Any) -> None:
     submit(rlark, platform, "one", gpu=1)
     waits = rlark("queue", "--what-if", two, "-o", "json").json
     assert (waits["startsNow"], waits["position"]) == (False, 1)
-    assert waits["reason"] == "asks for 2 GPUs, 1 of 2 are free (1 by one)"
+    free = "1 of 2 GPUs are free, the others are leased by one (1)"
+    assert waits["reason"] == f"the Job would wait in the queue: {free}"
     submit(rlark, platform, "two", gpu=2)
     behind = dict(rlark("queue", "--what-if", platform.write_job("three")).rows)
     assert (behind["starts"], behind["reason"]) == ("waits at position 2", "behind two")
