@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -128,7 +129,7 @@ def test_scripts_are_files_that_only_their_owner_reads_and_secrets_are_masked(st
 
 
 def test_versions_and_devices_are_written_down(start):
-    attempt = start(**ENGINE).end()
+    attempt = start(run="true").end()
     facts = read_json(attempt.folder.environment)
     assert {"python", "rlark", "packages", "host", "leased", "devices"} <= set(facts)
     assert "numpy" in facts["packages"]
@@ -208,11 +209,11 @@ def test_an_engine_without_evidence_failed(start):
 
 
 def test_the_runs_own_first_cause_is_handed_on(start):
-    config = {"toy": {"fault": {"component": "env", "iteration": 2}}}
-    attempt = start(**{**ENGINE, "config": config}).end()
+    cause = {"component": "env", "rank": 1, "exception": "RuntimeError", "message": "a fault of the test"}
+    attempt = start(run=f"echo '{json.dumps(cause)}' > $RLARK_JOB_DIR/failure.json; exit 1").end()
     assert attempt.outcome["reason"] == "RunFailed"
-    assert attempt.outcome["data"]["cause"]["message"] == "a fault of the test"
-    assert attempt.outcome["message"].startswith("actor+rollout+env rank 0: RuntimeError: a fault of the test")
+    assert attempt.outcome["data"]["cause"] == cause
+    assert attempt.outcome["message"].startswith("env rank 1: RuntimeError: a fault of the test; the run exited")
 
 
 def test_a_head_that_does_not_answer_fails_at_once(start):
