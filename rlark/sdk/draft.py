@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import json
-import math
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlark.errors import UsageError
-from rlark.spec.finding import Finding
-from rlark.spec.invalid import JOB
+from rlark.spec.finding import errors_of
 from rlark.spec.path import child, steps, within
 from rlark.spec.scalar import Unquoted
 from rlark.spec.yaml import Positions, parse
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from rlark.sdk.client import JobSource
     from rlark.spec.source import Source
 
-UNKNOWN_KEY = JOB.unknown
 _PATH = re.compile(r'[^.\[\]]+(?:\[[0-9]+\]|\["(?:[^"\\]|\\.)+"\]|\.[^.\[\]]+)*')
 
 
@@ -65,19 +63,14 @@ class Draft:
         Raises:
             UsageError: a change leads nowhere.
         """
-        from rlark.spec import load
+        from rlark.spec.source import interpret
 
-        if not self.changes:
-            return load(self.text, file=self.file, folder=self.folder)
         document = parse(self.text)
-        if not isinstance(document.data, dict) or any(found.severity == "error" for found in document.findings):
-            return load(self.text, file=self.file, folder=self.folder)  # it cannot be changed before it can be read
-        for path, value in self.changes.items():
-            put(document.data, path, value)
-        source = load(flow_text(document.data), file=self.file, folder=self.folder)
-        positions = _Overlaid(document.positions, tuple(self.changes))
-        moved = [_moved(finding, positions) for finding in source.findings]
-        return replace(source, positions=positions, findings=document.findings + moved)
+        if isinstance(document.data, dict) and not errors_of(document.findings):  # it must be read to be changed
+            for path, value in self.changes.items():
+                put(document.data, path, _plain(value, path))
+            document = replace(document, positions=_Overlaid(document.positions, tuple(self.changes)))
+        return interpret(document, self.text, file=self.file, folder=self.folder)
 
 
 class _Overlaid(Positions):
@@ -99,12 +92,6 @@ class _Overlaid(Positions):
 
     def _is_changed(self, path: str) -> bool:
         return any(within(path, place) for place in self._changed)
-
-
-def _moved(finding: Finding, positions: Positions) -> Finding:
-    find = positions.of_key if finding.code == UNKNOWN_KEY else positions.of  # an unknown key is shown itself
-    line, column = find(finding.path)
-    return finding.model_copy(update={"line": line, "column": column})
 
 
 def read_draft(source: JobSource) -> Draft:
@@ -142,12 +129,19 @@ def _stdin() -> str:
 
 
 def _object_text(source: Mapping[str, Any]) -> str:
+    return _dumped(source, "this object is no Job")
+
+
+def _plain(value: object, path: str) -> Any:
+    return json.loads(_dumped(value, f"the value for {path} is no part of a Job"))
+
+
+def _dumped(value: object, wrong: str) -> str:
+    """A program's values as JSON; paths are texts."""
     try:
-        return json.dumps(source, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False, default=os.fspath)
     except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"this object is no Job: {error}", hint="a Job is made of dicts, lists and plain values"
-        ) from None
+        raise UsageError(f"{wrong}: {error}", hint="a Job is made of dicts, lists and plain values") from None
 
 
 def _near(path: Path) -> str:
@@ -216,16 +210,3 @@ def _check(at: Any, key: str | int, here: str, path: str) -> None:
         return
     kind = f"a list of {len(at)}" if isinstance(at, list) else "a mapping" if isinstance(at, dict) else f"{at!r}"
     raise UsageError(f"{path!r} leads nowhere: {here or 'the Job'} is {kind}", hint="paths are those of the Job's YAML")
-
-
-def flow_text(value: object) -> str:
-    """A value as one line of YAML that reads back to the same value."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(k, ensure_ascii=False)}: {flow_text(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(flow_text(item) for item in value) + "]"
-    if isinstance(value, Unquoted):  # stays as surprising as it was written
-        return str(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
-    return json.dumps(value, ensure_ascii=False, default=str)

@@ -14,7 +14,7 @@ from rlark.spec.finding import Finding
 from rlark.spec.invalid import AT_KEY, JOB, Invalid, Loc, explain
 from rlark.spec.job import API_VERSION, KIND, WORKER, Job
 from rlark.spec.path import join, within
-from rlark.spec.yaml import Positions, parse
+from rlark.spec.yaml import Document, Positions, parse
 
 SERVER_METADATA = (
     "uid",
@@ -91,7 +91,18 @@ def load(text: str, *, file: str = "-", folder: Path | None = None) -> Source:
         file: its name, for findings.
         folder: what relative paths in it start from.
     """
-    document = parse(text)
+    return interpret(parse(text), text, file=file, folder=folder)
+
+
+def interpret(document: Document, text: str, *, file: str = "-", folder: Path | None = None) -> Source:
+    """Read a Job from a text that was parsed, and perhaps changed since.
+
+    Args:
+        document: the parsed text.
+        text: as it was written.
+        file: its name, for findings.
+        folder: what relative paths in it start from.
+    """
     source = Source(text, file, folder, positions=document.positions, findings=document.findings)
     if not isinstance(document.data, dict):
         return _placed(source)

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from rlark.errors import UsageError
-from rlark.sdk.draft import Draft, flow_text, parse_change, put, read_draft
-from rlark.spec.scalar import Unquoted
+from rlark.sdk.draft import Draft, parse_change, put, read_draft
 from rlark.spec.yaml import parse
 
 JOB = """\
@@ -74,15 +73,27 @@ def test_put_refuses_what_leads_nowhere(path: str, told: str) -> None:
         put(data, path, 1)
 
 
-def test_flow_text_reads_back_the_same() -> None:
-    value = {"a": [1, 1.5, None, True, "1", "010", "multi\nline: 'x'", "ü\u2028"], "b": {"x y": float("inf")}}
-    assert parse(flow_text(value)).data == value
+def test_what_was_not_changed_stays_what_it_was() -> None:
+    text = JOB.replace("replicas: 2", "replicas: 1:30").replace("cpu: 1", 'cpu: 1, memory: "010"')
+    source = Draft(text, file="job.yaml").changed({"metadata.name": "other"}).load()
+    assert source.draft is not None
+    assert source.draft.worker.run == "cd /tmp\ntrue\n"
+    (surprise,) = [found for found in source.findings if found.path.endswith("replicas")]
+    assert (surprise.line, surprise.column) == (11, 19)
+    assert "YAML 1.1 reads 90" in str(surprise.hint)
 
 
-def test_an_unquoted_surprise_stays_one() -> None:
-    read = parse(flow_text({"a": Unquoted("1:30", 90)})).data["a"]
-    assert isinstance(read, Unquoted)
-    assert read.reads_as == 90
+def test_a_change_is_made_of_plain_values() -> None:
+    values = {"spec.tasks[0].ray.resources": {"gpu": 1, "cpu": 1.5}, "spec.tasks[0].prepareScript": "a\nb"}
+    job = Draft(JOB).changed(values).load().draft
+    assert job is not None
+    assert (job.worker.ray.resources.gpu, job.worker.ray.resources.cpu, job.worker.prepare) == (1, 1.5, "a\nb")
+    mount = {"spec.tasks[0].ray.mounts[0]": {"hostPath": Path("/tmp"), "mountPath": "/tmp"}}
+    job = Draft(JOB).changed(mount).load().draft
+    assert job is not None
+    assert job.worker.ray.mounts[0].host_path == "/tmp"
+    with pytest.raises(UsageError, match=r"the value for metadata\.name is no part of a Job"):
+        Draft(JOB).changed({"metadata.name": object()}).load()
 
 
 def test_findings_keep_the_users_lines_after_a_change() -> None:
