@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import torch
 
 from engines.ppo.normaliser import CLIP
 from engines.ppo.policy import NetShape
 from engines.ppo.trained import Trained
 from engines.tasks.evaluate import PolicyFunction
+from rlark.evidence.latency import control_latency_ms
 from rlark.folder import write_json
 from rlark.runtime.component import FloatArray
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 POLICY = "policy.onnx"
 REJECTED = "policy.onnx.rejected"
 PARITY = "parity.json"
-TIMED_RUNS = 32
 LOG = logging.getLogger("export")
 
 
@@ -97,7 +95,7 @@ def export(shape: NetShape, policy: Trained, checkpoint_id: str, artifacts: Path
             "policy.onnx is withheld as %s: %s", REJECTED, "; ".join(gate.reasons) or "it differs from its checkpoint"
         )
         return _unexported(saved, checkpoint, gate, parity)
-    latency = onnx_policy.control_latency_ms(exported)
+    latency = control_latency_ms(exported, shape.observation)
     return Exported(exported, POLICY, onnx=True, gate=gate, parity=parity, latency_ms=latency, stage="host-onnx")
 
 
@@ -107,11 +105,9 @@ def _unexported(policy: Trained, checkpoint: str, gate: ExportGate | None, parit
 
 
 def _torch_latency_ms(policy: Trained) -> float:
-    observation = np.zeros((1, len(policy.weights.scaling.mean)), np.float32)
-    policy(observation)
-    times = []
-    for _ in range(TIMED_RUNS):
-        began = time.perf_counter()
-        policy(observation)
-        times.append(time.perf_counter() - began)
-    return round(1000.0 * median(times), 3)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return control_latency_ms(policy, len(policy.weights.scaling.mean))
+    finally:
+        torch.set_num_threads(threads)

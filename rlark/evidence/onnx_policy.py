@@ -1,15 +1,13 @@
-"""A policy as one ONNX file: written from arrays, probed, compared and timed.
+"""A policy as one ONNX file: written from arrays, probed and compared.
 
 The only module here that needs onnx and ONNX Runtime; engines import it, nothing else does.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +30,6 @@ SENSITIVITY = 1e-6
 PARITY_SEED = 20260922
 PARITY_ATOL = 1e-4
 """Two libraries round differently: nets of 1024 units differ by 3e-5; a wrong weight differs by far more."""
-TIMED_RUNS = 32
 
 Floats = NDArray[np.float32]
 
@@ -226,15 +223,3 @@ def compare(
         parity_max_abs_error=error if np.isfinite(error) else None,
         verdict="pass" if error <= atol else "failed",
     )
-
-
-def control_latency_ms(policy: OnnxPolicy) -> float:
-    """Median time of one decision for one observation, ms, after a warm-up."""
-    observation = np.zeros((1, policy.observation_size), np.float32)
-    policy(observation)
-    times = []
-    for _ in range(TIMED_RUNS):
-        began = time.perf_counter()
-        policy(observation)
-        times.append(time.perf_counter() - began)
-    return round(1000.0 * median(times), 3)

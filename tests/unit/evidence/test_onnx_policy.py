@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from rlark.evidence.onnx_policy import Network, OnnxPolicy, compare, control_latency_ms, probe, write_onnx
+from rlark.evidence.onnx_policy import Network, OnnxPolicy, compare, probe, write_onnx
 
 
 def network(seed: int = 0) -> Network:
@@ -133,7 +133,3 @@ def test_a_file_of_another_form_is_no_policy(tmp_path):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "t.onnx")
     with pytest.raises(ValueError, match="no policy"):
         OnnxPolicy(tmp_path / "t.onnx")
-
-
-def test_latency_is_measured(path):
-    assert 0.0 < control_latency_ms(OnnxPolicy(path)) < 1000.0

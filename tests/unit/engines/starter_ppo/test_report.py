@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from engines.starter_ppo.components import PROGRAM
 from engines.starter_ppo.selection import Candidate, best
@@ -167,6 +168,11 @@ def test_a_file_that_fails_the_probes_is_withheld(make_config, run, monkeypatch,
 
 
 def test_without_onnx_the_run_still_ends_well(make_config, run, monkeypatch, caplog):
+    threads = []
+    monkeypatch.setattr(
+        "engines.starter_ppo.exporting.control_latency_ms", lambda *_: threads.append(torch.get_num_threads()) or 0.5
+    )
+    torch.set_num_threads(2)  # as a run with large minibatches
     monkeypatch.setitem(sys.modules, "onnx", None)
     monkeypatch.delitem(sys.modules, "rlark.evidence.onnx_policy")
     monkeypatch.delattr("rlark.evidence.onnx_policy")
@@ -175,6 +181,8 @@ def test_without_onnx_the_run_still_ends_well(make_config, run, monkeypatch, cap
     assert (result.artifact.format, result.metrics["onnxExported"]) == ("unknown", False)
     assert read(run, "parity.json")["verdict"] == "skipped"
     assert "onnx is missing" in caplog.text
+    assert (threads, torch.get_num_threads()) == ([1], 2)
+    torch.set_num_threads(1)
 
 
 def test_wider_layouts_and_history_are_exported_too(make_config, trained):
