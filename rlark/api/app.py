@@ -8,10 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
-from rlark.api import artifacts, checks, engines, jobs, nodes, problems, streams
+from rlark.api import answers, artifacts, checks, engines, jobs, nodes, problems, streams
 from rlark.api.auth import Gate, Hosts, TokenFile
 from rlark.api.commands import Commands, JsonObject
-from rlark.api.room import room
+from rlark.api.room import describe, room, told
 from rlark.control.reader import LedgerReader
 from rlark.errors import ClusterError
 from rlark.folder import Home
@@ -19,6 +19,7 @@ from rlark.host.clock import Clock
 from rlark.spec.status import Phase
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+_METRICS = told(None, text="Gauges of Jobs, the queue, nodes and what is leased.", also={"text/plain": "one line each"})
 
 
 def build_app(
@@ -56,6 +57,7 @@ def build_app(
         redirect_slashes=False,
     )
     problems.install(app)
+    describe(app)
     app.add_middleware(Gate, token=TokenFile(home.token), hosts=Hosts(home, hosts))
     return app
 
@@ -64,12 +66,12 @@ def _open() -> APIRouter:
     """What needs no token."""
     routes = room("platform", closed=False)
 
-    @routes.get("/livez")
+    @routes.get("/livez", response_model=None, responses=told(answers.Alive))
     def livez() -> JsonObject:
         """This process answers."""
         return {"ok": True}
 
-    @routes.get("/healthz")
+    @routes.get("/healthz", response_model=None, responses=told(answers.Health))
     def healthz() -> JsonObject:
         """What answers here."""
         return {"ok": True, "service": "rlark", "version": _version()}
@@ -80,20 +82,20 @@ def _open() -> APIRouter:
 def _front(commands: Commands, reader: LedgerReader) -> APIRouter:
     routes = room("platform")
 
-    @routes.get("/")
+    @routes.get("/", response_model=None, responses=told(answers.Index))
     def index() -> JsonObject:
         """Where to go from here."""
         return {"service": "rlark", "version": _version(), "docs": "/docs", "openapi": "/openapi.json"}
 
-    @routes.get("/readyz", response_model=None, responses={503: {"description": "no Job can be taken now"}})
+    @routes.get("/readyz", response_model=None, responses=told(answers.Ready))
     def readyz() -> Response:
-        """Whether a Job can be taken now: `{ready, reason}`."""
+        """Whether a Job can be taken now; 503 with the reason when not."""
         state = commands.ready()
         if not state["ready"]:
             raise ClusterError(f"no job can be taken now: {state['reason']}", hint="see: rlark doctor")
         return JSONResponse(state)
 
-    @routes.get("/metrics", response_model=None)
+    @routes.get("/metrics", response_class=PlainTextResponse, responses=_METRICS)
     def metrics() -> Response:
         """The platform's state for Prometheus."""
         return PlainTextResponse(_prometheus(reader), media_type=PROMETHEUS)
@@ -110,13 +112,14 @@ def _prometheus(reader: LedgerReader) -> str:
     lines += _gauge(
         "rlark_node_online", "1 for a node that is there.", [({"node": n["name"]}, int(n["online"])) for n in seen]
     )
-    for what in ("gpus", "cpus"):
+    for what, text in (("gpus", "GPUs"), ("cpus", "CPUs")):
         samples = []
         for node in seen:
+            labels = {"node": node["name"]} | ({"faked": str(node["gpusFaked"]).lower()} if what == "gpus" else {})
             used = node["used"][what]
-            samples.append(({"node": node["name"], "state": "leased"}, used))
-            samples.append(({"node": node["name"], "state": "free"}, max(0, node["capacity"][what] - used)))
-        lines += _gauge(f"rlark_{what}", f"{what.upper()} of each node by whether a Job leases them.", samples)
+            samples.append((labels | {"state": "leased"}, used))
+            samples.append((labels | {"state": "free"}, max(0, node["capacity"][what] - used)))
+        lines += _gauge(f"rlark_{what}", f"{text} of each node by whether a Job leases them.", samples)
     return "\n".join(lines) + "\n"
 
 

@@ -13,9 +13,10 @@ from urllib.parse import quote
 from fastapi import APIRouter
 from fastapi.responses import Response, StreamingResponse
 
+from rlark.api import answers
 from rlark.api.commands import JsonObject
 from rlark.api.problems import Problem
-from rlark.api.room import PREFIX, room
+from rlark.api.room import PREFIX, room, told
 from rlark.control.reader import LedgerReader
 from rlark.errors import ConflictError, NotFound
 from rlark.evidence import manifest
@@ -23,6 +24,9 @@ from rlark.evidence.manifest import BrokenManifest, Entry
 from rlark.folder import Home
 
 CHUNK = 256 * 1024
+_FILE = told(
+    None, 404, 409, text="The file.", also={"application/octet-stream": "its bytes, of the type its name says"}
+)
 
 
 def router(reader: LedgerReader, home: Home) -> APIRouter:
@@ -33,9 +37,9 @@ def router(reader: LedgerReader, home: Home) -> APIRouter:
         reader.standing(name)
         return home.job(name).artifacts
 
-    @routes.get("")
+    @routes.get("", response_model=None, responses=told(answers.ArtifactList, 404, 409))
     def list_artifacts(name: str) -> JsonObject:
-        """The files with their hashes, and whether each is as listed: `{files, verified, code, detail}`."""
+        """The files with their hashes, and whether each is as listed."""
         root = folder(name)
         report = manifest.verify_manifest(root) if root.is_dir() else None
         files = [_listed(root, entry) for entry in _entries(root)] if report and report.files else []
@@ -43,7 +47,7 @@ def router(reader: LedgerReader, home: Home) -> APIRouter:
             return {"files": [], "verified": False, "code": manifest.MISSING, "detail": "nothing was written yet"}
         return {"files": files, "verified": report.verified, "code": report.code, "detail": report.detail}
 
-    @routes.get("/{path:path}", response_model=None)
+    @routes.get("/{path:path}", response_class=Response, responses=_FILE)
     def get_artifact(name: str, path: str) -> Response:
         """One file of the manifest, or SHA256SUMS itself; refused with 409 when its content changed."""
         root = folder(name)

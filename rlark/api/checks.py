@@ -7,24 +7,31 @@ from typing import Literal
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
+from rlark.api import answers
 from rlark.api.body import Text
 from rlark.api.commands import Commands, JsonObject
-from rlark.api.room import room
-from rlark.errors import PlacementError, SpecError
+from rlark.api.room import room, takes, told
+from rlark.errors import SpecError
 from rlark.spec.finding import Finding, refusal
+
+JOB = takes("a Job", "application/yaml", "application/json")
+"""How the text of a Job is described in the OpenAPI document."""
+_PREVIEW = told(
+    answers.Preview, 413, 422, also={"application/yaml": "the canonical YAML", "image/svg+xml": "the placement map"}
+)
 
 
 def router(commands: Commands) -> APIRouter:
     """The routes that check a Job and store nothing."""
     routes = room("checks", "/api/v1")
 
-    @routes.post("/validate")
+    @routes.post("/validate", response_model=None, responses=told(answers.Validation, 413), openapi_extra=JOB)
     def validate(text: Text) -> JsonObject:
-        """Everything that is wrong with a Job, in one pass: `{ok, exitCode, findings}`."""
+        """Everything that is wrong with a Job, in one pass."""
         decided = commands.preview(text)
         return {key: decided[key] for key in ("ok", "exitCode", "findings")}
 
-    @routes.post("/preview", response_model=None)
+    @routes.post("/preview", response_model=None, responses=_PREVIEW, openapi_extra=JOB)
     def preview(text: Text, format: Literal["json", "yaml", "svg"] = "json") -> Response:  # noqa: A002 - the parameter's name
         """The canonical YAML, the review table and the placement map; nothing is stored.
 
@@ -44,9 +51,3 @@ def router(commands: Commands) -> APIRouter:
         return Response(decided["svg"], media_type="image/svg+xml")
 
     return routes
-
-
-NOT_STORED: dict[int | str, JsonObject] = {
-    422: {"description": f"findings; exitCode {SpecError.exit_code} or {PlacementError.exit_code}"}
-}
-"""How a refused Job is described in the OpenAPI document."""

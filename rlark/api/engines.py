@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from rlark.api import answers
 from rlark.api.commands import JsonObject
-from rlark.api.room import room
+from rlark.api.room import room, told
 from rlark.engine import Engine, find_engines
 from rlark.errors import NotFound
 
@@ -14,12 +15,12 @@ def router() -> APIRouter:
     """The routes of engines."""
     routes = room("engines", "/api/v1/engines")
 
-    @routes.get("")
+    @routes.get("", response_model=None, responses=told(answers.EngineList))
     def list_engines() -> JsonObject:
         """Every engine."""
         return {"items": [engine_json(engine) for engine in find_engines().values()]}
 
-    @routes.get("/{engine}")
+    @routes.get("/{engine}", response_model=None, responses=told(answers.EngineState, 404))
     def get_engine(engine: str) -> JsonObject:
         """One engine."""
         engines = find_engines()

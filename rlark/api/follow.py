@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from rlark.api import curves, logs
 from rlark.api.logs import Line, Wanted
 from rlark.api.sse import Message
-from rlark.control.ledger import LedgerReader
-from rlark.control.reader import Change
+from rlark.control.reader import Change, LedgerReader
 from rlark.errors import NotFound, UsageError
 from rlark.folder import JobFolder
 from rlark.spec.status import Phase, Progress

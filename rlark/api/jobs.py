@@ -8,20 +8,27 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import JSONResponse, Response
 
-from rlark.api import curves, selector
+from rlark.api import answers, curves, selector
 from rlark.api.body import Change, Text
-from rlark.api.checks import NOT_STORED
+from rlark.api.checks import JOB
 from rlark.api.commands import Commands, JsonObject
 from rlark.api.follow import JobsWatcher
-from rlark.api.room import PREFIX, room
+from rlark.api.room import EVENTS, MERGE_PATCH, PREFIX, room, takes, told
 from rlark.api.sse import respond
 from rlark.control.reader import LedgerReader, page_token
-from rlark.errors import UsageError
+from rlark.errors import NotFound, UsageError
 from rlark.folder import Home
 from rlark.spec.status import JobStatus, Phase
 
 PAGE = 500
 LARGEST_PAGE = 1000
+_LIST = told(answers.JobList, also={EVENTS: "`job` and `deleted`, with `watch`"})
+_SUBMITTED = told(answers.Job, 409, 413, 422, text="It was there already.") | told(
+    answers.Job, status=201, text="A new Job, or a new attempt of it."
+)
+_CHANGED = told(answers.Job, 404, 409, 413, 422)
+_CHANGE = takes("a merge patch (RFC 7396)", MERGE_PATCH, "application/json")
+_DELETED = told(answers.Job, 404, status=202, text="Its processes still end.") | told(None, status=204, text="Gone.")
 
 
 def router(commands: Commands, reader: LedgerReader, home: Home) -> APIRouter:
@@ -34,7 +41,7 @@ def router(commands: Commands, reader: LedgerReader, home: Home) -> APIRouter:
 
 
 def _all(routes: APIRouter, reader: LedgerReader, home: Home) -> None:
-    @routes.get("", response_model=None)
+    @routes.get("", response_model=None, responses=_LIST)
     def list_jobs(
         *,
         label_selector: Annotated[str, Query(alias="labelSelector")] = "",
@@ -44,7 +51,7 @@ def _all(routes: APIRouter, reader: LedgerReader, home: Home) -> None:
         watch: bool = False,
         last_event_id: Annotated[str, Header()] = "",
     ) -> Response:
-        """Jobs, the newest first: `{items, continue}`; with `watch` an event stream of `job` and `deleted`."""
+        """Jobs, the newest first; with `watch` an event stream of `job` and `deleted`."""
         labels, phases = selector.parse(label_selector), _phases(phase)
         if watch:
             watcher = JobsWatcher(reader, _watched(labels, phases), last_event_id)
@@ -55,7 +62,7 @@ def _all(routes: APIRouter, reader: LedgerReader, home: Home) -> None:
 
 
 def _new(routes: APIRouter, commands: Commands, home: Home) -> None:
-    @routes.post("", response_model=None, status_code=201, responses=NOT_STORED)
+    @routes.post("", response_model=None, status_code=201, responses=_SUBMITTED, openapi_extra=JOB)
     def submit_job(
         *,
         text: Text,
@@ -73,35 +80,38 @@ def _one(routes: APIRouter, commands: Commands, reader: LedgerReader, home: Home
     def shown(job: JsonObject) -> JsonObject:
         return with_progress(home, job)
 
-    @routes.get("/{name}")
+    @routes.get("/{name}", response_model=None, responses=told(answers.Job, 404))
     def get_job(name: str) -> JsonObject:
         """One Job with its status."""
         return shown(reader.job(name))
 
-    @routes.put("/{name}", responses=NOT_STORED)
+    @routes.put("/{name}", response_model=None, responses=_CHANGED, openapi_extra=JOB)
     def put_job(name: str, text: Text) -> JsonObject:
         """Replace what is written of a Job; while it runs only labels, annotations and priority may differ."""
         return shown(commands.put(name, text))
 
-    @routes.patch("/{name}", responses=NOT_STORED)
+    @routes.patch("/{name}", response_model=None, responses=_CHANGED, openapi_extra=_CHANGE)
     def patch_job(name: str, change: Change) -> JsonObject:
         """Merge-patch a Job: `{"spec": {"stopped": true}}` stops it, false starts it."""
         return shown(commands.patch(name, change))
 
-    @routes.post("/{name}/restart")
+    @routes.post("/{name}/restart", response_model=None, responses=told(answers.Job, 404, 409, 422))
     def restart_job(name: str) -> JsonObject:
         """Stop and start: a new attempt."""
         return shown(commands.restart(name))
 
-    @routes.delete("/{name}", response_model=None, responses={202: {"description": "it is still ending"}})
+    @routes.delete("/{name}", response_model=None, status_code=204, responses=_DELETED)
     def delete_job(name: str) -> Response:
         """Remove a Job and its folder: 204 when it is gone, 202 while its processes still end."""
-        uid = reader.job(name)["metadata"]["uid"]
+        uid = reader.standing(name).uid
         commands.delete(name)
-        record = reader.record(name)
-        if record is None or record.uid != uid:
+        try:
+            left = reader.job(name)
+        except NotFound:
+            left = None
+        if left is None or left["metadata"]["uid"] != uid:
             return Response(status_code=204)
-        return JSONResponse(reader.job(name), 202)
+        return JSONResponse(left, 202)
 
 
 def with_progress(home: Home, job: JsonObject) -> JsonObject:

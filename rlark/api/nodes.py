@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter
 
+from rlark.api import answers
 from rlark.api.body import Change
 from rlark.api.commands import Commands, JsonObject
-from rlark.api.room import PREFIX, room
+from rlark.api.room import MERGE_PATCH, PREFIX, room, takes, told
 from rlark.control.reader import LedgerReader
 from rlark.errors import NotFound
 from rlark.plan.node import CATEGORY, GPU_MODEL
@@ -21,12 +22,12 @@ def router(commands: Commands, reader: LedgerReader) -> APIRouter:
     """The routes of nodes, clusters and the queue."""
     routes = room("nodes")
 
-    @routes.get(f"{PREFIX}/nodes")
+    @routes.get(f"{PREFIX}/nodes", response_model=None, responses=told(answers.NodeList))
     def list_nodes() -> JsonObject:
         """Every node with phase, labels, capacity, what is free, and its leases."""
         return {"items": reader.nodes()}
 
-    @routes.get(f"{PREFIX}/nodes/{{name}}")
+    @routes.get(f"{PREFIX}/nodes/{{name}}", response_model=None, responses=told(answers.NodeState, 404))
     def get_node(name: str) -> JsonObject:
         """One node."""
         nodes = {node["name"]: node for node in reader.nodes()}
@@ -34,17 +35,22 @@ def router(commands: Commands, reader: LedgerReader) -> APIRouter:
             raise NotFound(f"there is no node {name[:100]!r}", hint=f"there are {', '.join(nodes) or 'none'}")
         return nodes[name]
 
-    @routes.patch(f"{PREFIX}/nodes/{{name}}")
+    @routes.patch(
+        f"{PREFIX}/nodes/{{name}}",
+        response_model=None,
+        responses=told(answers.NodeState, 404, 413),
+        openapi_extra=takes("what to change", MERGE_PATCH, "application/json"),
+    )
     def patch_node(name: str, change: Change) -> JsonObject:
         """Cordon (`{"spec": {"unschedulable": true}}`) or label (`{"metadata": {"labels": {...}}}`) a node."""
         return commands.patch_node(name, change)
 
-    @routes.get("/api/v1/queue")
+    @routes.get("/api/v1/queue", response_model=None, responses=told(answers.Queue))
     def list_queue() -> JsonObject:
         """The waiting Jobs in order, each with its reason."""
         return {"items": reader.queue()}
 
-    @routes.get("/api/v1/clusters")
+    @routes.get("/api/v1/clusters", response_model=None, responses=told(answers.ClusterList))
     def list_clusters() -> JsonObject:
         """The places where Jobs run, summed up."""
         return {"items": [_cluster(reader.nodes(), reader.phases().get("Running", 0))]}

@@ -12,11 +12,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
+from rlark.api.room import PROBLEM
 from rlark.errors import ClusterError, RlarkError, UsageError
 from rlark.spec.finding import Finding
 
 log = logging.getLogger(__name__)
-MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
 
 
@@ -71,7 +71,7 @@ class Problem(Exception):
             "findings": [finding.to_json() for finding in self.findings],
             "details": dict(self.details),
         }
-        return JSONResponse(body, self.status, headers=dict(self.headers), media_type=MEDIA_TYPE)
+        return JSONResponse(body, self.status, headers=dict(self.headers), media_type=PROBLEM)
 
 
 def install(app: FastAPI) -> None:

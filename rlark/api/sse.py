@@ -11,6 +11,8 @@ import anyio
 import anyio.to_thread
 from fastapi.responses import StreamingResponse
 
+from rlark.api.room import EVENTS
+
 HEARTBEAT_S = 10.0
 HOT_S = 2.0
 """After the last message a source is asked often for so long."""
@@ -56,13 +58,15 @@ class Source(Protocol):
         ...
 
 
-def respond(source: Source, first: Sequence[Message] = ()) -> StreamingResponse:
+class EventStream(StreamingResponse):
+    """An answer that goes on."""
+
+    media_type = EVENTS
+
+
+def respond(source: Source, first: Sequence[Message] = ()) -> EventStream:
     """Follow a source until it is done or the client goes."""
-    return StreamingResponse(
-        pump(source, first),
-        media_type="text/event-stream",
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-    )
+    return EventStream(pump(source, first), headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
 
 async def pump(source: Source, first: Sequence[Message] = ()) -> AsyncIterator[bytes]:

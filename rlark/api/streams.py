@@ -7,20 +7,31 @@ from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
-from rlark.api import curves, logs
+from rlark.api import answers, curves, logs
 from rlark.api.commands import JsonObject
 from rlark.api.follow import JobFollower
 from rlark.api.logs import Line, Wanted
-from rlark.api.room import PREFIX, room
-from rlark.api.sse import respond
+from rlark.api.room import EVENTS, PREFIX, room, told
+from rlark.api.sse import EventStream, respond
 from rlark.control.reader import LedgerReader
 from rlark.folder import Home
 from rlark.host.clock import Clock, SystemClock
 
 MOST_TAIL = 100_000
 Format = Literal["text", "records"]
+_STREAM = "`status`, `event`, `metrics`, `log` and at last `end`; each id is a place to go on from."
+_LOGS = told(
+    answers.LogRecords,
+    404,
+    text="The lines.",
+    also={
+        "text/plain": "one line each",
+        "application/x-ndjson": "a record each line",
+        EVENTS: "`log` and at last `end`, with `follow`",
+    },
+)
 
 
 def router(reader: LedgerReader, home: Home, clock: Clock | None = None) -> APIRouter:
@@ -32,7 +43,7 @@ def router(reader: LedgerReader, home: Home, clock: Clock | None = None) -> APIR
 
 
 def _logs(routes: APIRouter, reader: LedgerReader, home: Home, clock: Clock) -> None:
-    @routes.get("/logs", response_model=None)
+    @routes.get("/logs", response_class=PlainTextResponse, responses=_LOGS)
     def read_logs(
         *,
         name: str,
@@ -67,7 +78,7 @@ def _logs(routes: APIRouter, reader: LedgerReader, home: Home, clock: Clock) -> 
 
 
 def _rest(routes: APIRouter, reader: LedgerReader, home: Home) -> None:
-    @routes.get("/follow", response_model=None)
+    @routes.get("/follow", response_class=EventStream, responses=told(None, 404, text=_STREAM, also={EVENTS: _STREAM}))
     def follow_job(
         *,
         name: str,
@@ -81,12 +92,12 @@ def _rest(routes: APIRouter, reader: LedgerReader, home: Home) -> None:
         follower = JobFollower(reader, home.job(name), last_id=last_event_id, wanted=wanted)
         return respond(follower, follower.poll())
 
-    @routes.get("/events")
+    @routes.get("/events", response_model=None, responses=told(answers.EventList, 404))
     def list_events(name: str, after: Annotated[int, Query(ge=0)] = 0) -> JsonObject:
         """Why things happened, the oldest first."""
         return {"items": [event.to_json() for event in reader.events(name, after)]}
 
-    @routes.get("/metrics")
+    @routes.get("/metrics", response_model=None, responses=told(answers.Curves, 404))
     def read_metrics(name: str) -> JsonObject:
         """The training curves of the current attempt: one list a metric, null where nothing was measured."""
         found, count = curves.columns(home.job(name).metrics, reader.standing(name).status)

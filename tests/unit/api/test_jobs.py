@@ -193,8 +193,8 @@ def test_metrics_for_prometheus(api):
     lines = answer.text.splitlines()
     assert 'rlark_jobs{phase="Running"} 1' in lines
     assert "rlark_queue_depth 0" in lines
-    assert 'rlark_gpus{node="node-0",state="leased"} 1' in lines
-    assert 'rlark_gpus{node="node-0",state="free"} 1' in lines
+    assert 'rlark_gpus{node="node-0",faked="true",state="leased"} 1' in lines
+    assert 'rlark_gpus{node="node-0",faked="true",state="free"} 1' in lines
     assert {f'rlark_jobs{{phase="{phase}"}}' for phase in Phase} <= {line.rpartition(" ")[0] for line in lines}
 
 
