@@ -1,7 +1,7 @@
 """Task packs: what a policy is to learn, with its units, checked before anything starts.
 
-A pack is a mapping in camelCase under `configs/tasks/<id>.yaml`. `read_task_pack` in
-`rlark.spec.config` turns a file into findings; this module only knows values.
+A pack is a mapping in camelCase under `configs/tasks/<id>.yaml`. `rlark.spec.pack_file` finds and
+reads the files; this module only knows values.
 """
 
 from __future__ import annotations
