@@ -27,3 +27,9 @@ class StoredModel(Model):
     """A model that reads what an older or newer rlark stored: unknown names are ignored."""
 
     model_config = ConfigDict(extra="ignore")
+
+
+class Written(Model):
+    """A part of what people write: a text is never taken for a number, nor NaN for one."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False, validate_by_name=False)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from rlark.errors import SpecError
-from rlark.model import Model
+from rlark.model import Written
 from rlark.plan.node import Inventory, Node, default_labels
 from rlark.spec.finding import Finding
 from rlark.spec.invalid import AT_KEY, INVENTORY, explain
@@ -17,11 +17,7 @@ from rlark.spec.yaml import Document, parse
 Amount = Annotated[int, BeforeValidator(memory_bytes)]
 
 
-class _Described(Model):
-    model_config = ConfigDict(strict=True, allow_inf_nan=False, validate_by_name=False)
-
-
-class DescribedNode(_Described):
+class DescribedNode(Written):
     """One node of the file; what a platform adds when it lists its nodes is read too."""
 
     name: Annotated[str, Field(min_length=1)]
@@ -42,7 +38,7 @@ class DescribedNode(_Described):
     leases: list[Any] = Field(default_factory=list)
 
 
-class InventoryFile(_Described):
+class InventoryFile(Written):
     """The file: `nodes`, and the name of where they come from, which is not read."""
 
     nodes: list[DescribedNode]

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from rlark.model import Model
+from rlark.model import Written
 from rlark.spec.quantity import cpu_count, memory_bytes, seconds
 
 API_VERSION = "rlinf.io/v1alpha1"
@@ -22,12 +22,6 @@ WORKER = "worker"
 COMPONENTS = ("actor", "rollout", "env")
 SAFETY_CONFIRMED = "rlark.io/device-safety-confirmed"
 """The annotation, to be `"true"`, without which nothing moves a real robot."""
-
-
-class Written(Model):
-    """A part of the file: a text is never taken for a number, nor a number for a text."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False, validate_by_name=False)
 
 
 def _checked_cpu(value: object) -> object:

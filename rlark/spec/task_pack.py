@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, NamedTuple, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue, Strict, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Strict, model_validator
 
-from rlark.model import Model
+from rlark.model import Written
 
 GOAL_NAVIGATION: Final = "goal-navigation"
 
@@ -105,13 +105,7 @@ StepRange = Annotated[tuple[Steps, Steps], Strict(False), BeforeValidator(_whole
 EnvelopeVector = Annotated[Envelope, BeforeValidator(_envelope), AfterValidator(_possible)]
 
 
-class PackModel(Model):
-    """A part of a pack: a text is never taken for a number, nor NaN for one."""
-
-    model_config = ConfigDict(strict=True, allow_inf_nan=False, validate_by_name=False)
-
-
-class Reward(PackModel):
+class Reward(Written):
     """Weights of the reward's terms, per control step.
 
     Attributes:
@@ -129,7 +123,7 @@ class Reward(PackModel):
     dwell: NotNegative = 0.0
 
 
-class Termination(PackModel):
+class Termination(Written):
     """When an episode ends.
 
     Attributes:
@@ -141,7 +135,7 @@ class Termination(PackModel):
     timeout_steps: Annotated[int, Field(ge=1)]
 
 
-class Obstacles(PackModel):
+class Obstacles(Written):
     """Round obstacles, drawn anew for each episode.
 
     Attributes:
@@ -161,7 +155,7 @@ class Obstacles(PackModel):
         return self.radius + self.clearance
 
 
-class Workspace(PackModel):
+class Workspace(Written):
     """Where the robot may drive.
 
     Attributes:
@@ -173,7 +167,7 @@ class Workspace(PackModel):
     obstacles: Obstacles = Obstacles()
 
 
-class Curriculum(PackModel):
+class Curriculum(Written):
     """How far goals lie, growing with success.
 
     Attributes:
@@ -200,7 +194,7 @@ class Curriculum(PackModel):
         return self
 
 
-class EvalEnvelopes(PackModel):
+class EvalEnvelopes(Written):
     """The fixed dynamics of the evaluation.
 
     Attributes:
@@ -212,7 +206,7 @@ class EvalEnvelopes(PackModel):
     hard: EnvelopeVector
 
 
-class DomainRandomization(PackModel):
+class DomainRandomization(Written):
     """Ranges of the dynamics, drawn uniformly for each episode; units as in `Envelope`."""
 
     motor_gain: PositiveRange = (1.0, 1.0)
@@ -230,7 +224,7 @@ class DomainRandomization(PackModel):
     eval_envelopes: EvalEnvelopes
 
 
-class EvaluationConfig(PackModel):
+class EvaluationConfig(Written):
     """How the finished policy is measured.
 
     Attributes:
@@ -242,7 +236,7 @@ class EvaluationConfig(PackModel):
     confidence_level: Annotated[float, Field(gt=0, lt=1)] = 0.95
 
 
-class Ablation(PackModel):
+class Ablation(Written):
     """The comparison with a network that has learned nothing, on the same seeds.
 
     Attributes:
@@ -254,7 +248,7 @@ class Ablation(PackModel):
     min_success_rate_delta: Share = 0.0
 
 
-class QualityGate(PackModel):
+class QualityGate(Written):
     """When a policy is good enough, on the nominal envelope.
 
     Attributes:
@@ -272,7 +266,7 @@ class QualityGate(PackModel):
     ablation: Ablation | None = None
 
 
-class ObservationHistory(PackModel):
+class ObservationHistory(Written):
     """How many frames the policy sees at once.
 
     Attributes:
@@ -284,7 +278,7 @@ class ObservationHistory(PackModel):
     order: Literal["oldest-first"] = "oldest-first"
 
 
-class Drive(PackModel):
+class Drive(Written):
     """The differential drive that an action of [-1, 1] commands.
 
     Attributes:
@@ -303,7 +297,7 @@ class Drive(PackModel):
         return 1.0 / self.control_hz
 
 
-class TaskPack(PackModel):
+class TaskPack(Written):
     """What a policy is to learn.
 
     Attributes:
