@@ -22,11 +22,6 @@ class Curriculum:
         self._outcomes: deque[bool] = deque(maxlen=schedule.lookback_episodes)
         self.low, self.high = schedule.initial_goal_distance
 
-    @property
-    def finished(self) -> bool:
-        """True when the range cannot grow any more."""
-        return (self.low, self.high) == self._schedule.final_goal_distance
-
     def record(self, successes: Iterable[bool]) -> bool:
         """Take the outcomes of finished episodes, in order; True when the range grew."""
         before = (self.low, self.high)

@@ -88,12 +88,6 @@ class TrajectoryBuffer:
         data.bootstrap[t] = 0.0 if bootstrap is None else bootstrap
         self._filled = t + 1
 
-    def add(self, observation: FloatArray, decision: Decision, step: Step, bootstrap: FloatArray | None) -> None:
-        """Append one whole step; `bootstrap` [N] is None when nothing was truncated."""
-        self.observe(observation)
-        self.decide(decision)
-        self.outcome(step, bootstrap)
-
     def finish(self, last_value: FloatArray) -> Trajectory:
         """The full rollout; its arrays are the buffer's own and valid until the next `observe`."""
         if self._filled != len(self._data.reward):

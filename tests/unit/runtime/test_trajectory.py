@@ -33,10 +33,16 @@ def decision(number):
     return Decision(np.full((2, 1), number), np.full(2, number), np.full(2, number))
 
 
+def add(buffer, observation, decided, came, bootstrap=None):
+    buffer.observe(observation)
+    buffer.decide(decided)
+    buffer.outcome(came, bootstrap)
+
+
 def test_steps_stand_in_the_order_in_which_they_happened():
     buffer = TrajectoryBuffer(2, 2, 1, 1)
     for t in range(2):
-        buffer.add(np.full((2, 1), 10 + t), decision(t), step(100 + t), None)
+        add(buffer, np.full((2, 1), 10 + t), decision(t), step(100 + t))
     data = buffer.finish(np.array([5.0, 6.0]))
     assert data.observation[:, :, 0].tolist() == [[10, 10], [11, 11]]
     assert data.action[:, :, 0].tolist() == [[0, 0], [1, 1]]
@@ -65,15 +71,15 @@ def test_policy_and_environment_are_given_float32_whatever_was_told():
 
 def test_a_buffer_is_used_again():
     buffer = TrajectoryBuffer(1, 2, 1, 1)
-    buffer.add(np.ones((2, 1)), decision(1), step(1), np.array([3.0, 0.0]))
+    add(buffer, np.ones((2, 1)), decision(1), step(1), np.array([3.0, 0.0]))
     assert buffer.finish(np.zeros(2)).bootstrap.tolist() == [[3, 0]]
-    buffer.add(np.ones((2, 1)), decision(1), step(1), None)
+    add(buffer, np.ones((2, 1)), decision(1), step(1))
     assert buffer.finish(np.zeros(2)).bootstrap.tolist() == [[0, 0]]
 
 
 def test_half_a_rollout_is_refused():
     buffer = TrajectoryBuffer(2, 2, 1, 1)
-    buffer.add(np.ones((2, 1)), decision(1), step(1), None)
+    add(buffer, np.ones((2, 1)), decision(1), step(1))
     with pytest.raises(ValueError, match="1 of 2 steps"):
         buffer.finish(np.zeros(2))
 

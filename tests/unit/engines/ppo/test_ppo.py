@@ -32,9 +32,9 @@ def rollout(actor: Learner, steps: int = 8, num_envs: int = 8, seed: int = 0) ->
     none = np.zeros(num_envs, np.bool_)
     for _ in range(steps):
         observation = (3 + 2 * rng.normal(size=(num_envs, SHAPE.observation))).astype(np.float32)
-        decision = policy.act(observation)
-        reward = -np.square(decision.action - 0.5).sum(1).astype(np.float32)
-        buffer.add(observation, decision, Step(observation, reward, ~none, none, observation), None)
+        action = buffer.decide(policy.act(buffer.observe(observation)))
+        reward = -np.square(action - 0.5).sum(1).astype(np.float32)
+        buffer.outcome(Step(observation, reward, ~none, none, observation), None)
     return buffer.finish(np.zeros(num_envs, np.float32))
 
 
