@@ -200,10 +200,10 @@ class ActionGroup(click.Group):
 
 
 def _with_suggestion(error: click.UsageError, given: str, known: list[str]) -> click.UsageError:
-    import difflib
+    from rlark.spec.nearest import did_you_mean
 
-    near = difflib.get_close_matches(given, known, 1)
-    return click.UsageError(f"{error.message} Did you mean {near[0]!r}?", error.ctx) if near else error
+    near = did_you_mean(given, known)
+    return click.UsageError(f"{error.message} Did you mean {near!r}?", error.ctx) if near else error
 
 
 class JobName(click.ParamType):  # type: ignore[type-arg, unused-ignore]

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rlark.plan.expression import parse
-from rlark.spec.finding import Finding, did_you_mean
+from rlark.spec.finding import Finding
+from rlark.spec.nearest import did_you_mean
 from rlark.spec.path import child
 
 GPU = "GPU"

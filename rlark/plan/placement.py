@@ -14,7 +14,8 @@ from rlark.plan.node import Node
 from rlark.plan.node_group import CLUSTER, GPU, NODE, NodeGroup, node_groups
 from rlark.plan.plan import RankPlacement
 from rlark.plan.resource import Holding, Resources
-from rlark.spec.finding import Finding, did_you_mean, errors_of
+from rlark.spec.finding import Finding, errors_of
+from rlark.spec.nearest import did_you_mean
 from rlark.spec.path import child
 from rlark.spec.scalar import Unquoted
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlark.errors import UsageError
 from rlark.spec.finding import errors_of
+from rlark.spec.nearest import did_you_mean
 from rlark.spec.path import child, steps, within
 from rlark.spec.scalar import Unquoted
 from rlark.spec.yaml import Positions, parse
@@ -145,14 +146,12 @@ def _dumped(value: object, wrong: str) -> str:
 
 
 def _near(path: Path) -> str:
-    import difflib
-
     try:
         names = [entry.name for entry in path.absolute().parent.iterdir() if entry.suffix in (".yaml", ".yml", ".json")]
     except OSError:
         return f"{path.parent} is no folder either"
-    near = difflib.get_close_matches(path.name, names, 1)
-    return f"did you mean {path.parent / near[0]}?" if near else "write - to read from standard input"
+    near = did_you_mean(path.name, names)
+    return f"did you mean {path.parent / near}?" if near else "write - to read from standard input"
 
 
 def parse_change(text: str) -> tuple[str, object]:

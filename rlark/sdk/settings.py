@@ -5,7 +5,6 @@ flags  >  RLARK_* variables  >  ./rlark.toml  >  $XDG_CONFIG_HOME/rlark/config.t
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import tomllib
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 
 from rlark.errors import UsageError
 from rlark.folder import Home, read_json
+from rlark.spec.nearest import did_you_mean
 
 DEFAULT_PORT = "19091"
 DEFAULT_ADDRESS = f"http://127.0.0.1:{DEFAULT_PORT}"
@@ -146,8 +146,8 @@ def _file_layer(path: Path) -> dict[str, Setting]:
         raise UsageError(f"{path} cannot be read: {error}", hint="mend the file, or move it away") from None
     for key, value in values.items():
         if key not in KEYS:
-            near = difflib.get_close_matches(key, KEYS, 1)
-            known = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(KEYS)}"
+            near = did_you_mean(key, KEYS)
+            known = f"did you mean {near!r}?" if near else f"known are {', '.join(KEYS)}"
             raise UsageError(f"{path}: there is no setting {key!r}", hint=known)
         if not isinstance(value, str) and not (key == "port" and type(value) is int):
             raise UsageError(f"{path}: {key} is {value!r} and must be text", hint=f'write {key} = "..."')

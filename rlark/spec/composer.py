@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlark.spec.finding import Finding, did_you_mean
+from rlark.spec.finding import Finding
+from rlark.spec.nearest import did_you_mean
 from rlark.spec.scalar import Unquoted
 from rlark.spec.yaml import Positions, parse
 

@@ -16,9 +16,10 @@ from typing import Any
 
 from rlark.spec.composer import Broken, Reading, compose_file, self_contained
 from rlark.spec.emit import emit
-from rlark.spec.finding import Finding, did_you_mean, errors_of
+from rlark.spec.finding import Finding, errors_of
 from rlark.spec.invalid import AT_KEY, ENGINE
 from rlark.spec.job import ConfigSource, Origin
+from rlark.spec.nearest import did_you_mean
 from rlark.spec.override import NotPlain, apply_plain
 from rlark.spec.pack_file import inline_packs
 from rlark.spec.path import child, join, steps, within

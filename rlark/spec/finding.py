@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Literal
 
@@ -53,13 +52,6 @@ class Finding(Model):
         hint = f" ({self.hint})" if self.hint else ""
         line = f"{place}{': ' if place else ''}{self.severity} {self.code}{subject}: {message}{hint}"
         return "\n".join([line, *picture])
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant; None where none is near."""
-    spelt = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(word.lower(), spelt, 1)
-    return spelt[near[0]] if near else None
 
 
 def errors_of(findings: Iterable[Finding]) -> list[Finding]:

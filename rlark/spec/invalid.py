@@ -9,7 +9,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from rlark.spec.finding import Finding, did_you_mean
+from rlark.spec.finding import Finding
+from rlark.spec.nearest import did_you_mean
 from rlark.spec.path import join
 from rlark.spec.scalar import Unquoted
 

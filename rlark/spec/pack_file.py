@@ -9,8 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from rlark.spec.composer import Broken, Reading
-from rlark.spec.finding import Finding, did_you_mean
+from rlark.spec.finding import Finding
 from rlark.spec.invalid import AT_KEY, TASK_PACK, explain
+from rlark.spec.nearest import did_you_mean
 from rlark.spec.task_pack import TaskPack
 
 _HOLDERS = ("train", "eval")

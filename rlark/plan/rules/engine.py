@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from rlark.engine import Engine
 from rlark.plan.rules.rule import RAY, TASK, Case, Rule
-from rlark.spec.finding import Finding, did_you_mean
+from rlark.spec.finding import Finding
+from rlark.spec.nearest import did_you_mean
 
 
 def _something_to_run(case: Case) -> Iterator[Finding]:

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from rlark.engine import Engine
 from rlark.plan.placement import KEY, Placement, components
 from rlark.plan.rules.divisibility import check_divisibility
-from rlark.spec.finding import Finding, did_you_mean
+from rlark.spec.finding import Finding
 from rlark.spec.job import SAFETY_CONFIRMED
+from rlark.spec.nearest import did_you_mean
 from rlark.spec.path import child, join
 
 _KEYS = (

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from posixpath import normpath
 
 from rlark.plan.rules.rule import RAY, TASK, Case, Rule
-from rlark.spec.finding import Finding, did_you_mean
+from rlark.spec.finding import Finding
 from rlark.spec.job import API_VERSION, COMPONENTS, KIND, WORKER
+from rlark.spec.nearest import did_you_mean
 from rlark.spec.path import child
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rlark.errors import PlacementError, SpecError
-from rlark.spec.finding import Finding, did_you_mean, exit_code, refusal
+from rlark.spec.finding import Finding, exit_code, refusal
 
 PLACE = {"file": "job.yaml", "line": 7, "column": 16, "path": "spec.x"}
 WRONG = Finding(code="RL021", message="wrong", hint="mend it", **PLACE)
@@ -44,8 +44,3 @@ def test_a_refusal_carries_everything_and_says_how_it_ends():
     told = Finding.model_validate(ELSEWHERE.to_json())  # as it comes from another process
     assert isinstance(refusal([told], 4), PlacementError)
     assert isinstance(refusal([told], 3), SpecError)
-
-
-def test_the_word_that_was_meant():
-    assert did_you_mean("Replica", ["replicas", "image"]) == "replicas"
-    assert did_you_mean("zzz", ["replicas"]) is None
