@@ -52,10 +52,13 @@ COLORS = {"error": "#b00020", "warning": "#9a6700", "info": "#57606a"}
 
 
 def _row(finding: Finding) -> str:
-    place = ":".join(str(part) for part in (finding.line, finding.column) if part)
+    place = ":".join(str(part) for part in (finding.file, finding.line, finding.column) if part)
+    message, *picture = finding.message.split("\n")
     hint = f"<br><i>{escape(finding.hint)}</i>" if finding.hint else ""
+    lines = "\n".join(map(escape, picture))
+    drawn = f"<pre>{lines}</pre>" if picture else ""
     return (
-        f"<tr><td>{place}</td><td style='color:{COLORS[finding.severity]}'>{finding.severity}</td>"
+        f"<tr><td>{escape(place)}</td><td style='color:{COLORS[finding.severity]}'>{finding.severity}</td>"
         f"<td>{escape(finding.code)}</td><td><code>{escape(finding.path)}</code></td>"
-        f"<td style='text-align:left'>{escape(finding.message)}{hint}</td></tr>"
+        f"<td style='text-align:left'>{escape(message)}{hint}{drawn}</td></tr>"
     )

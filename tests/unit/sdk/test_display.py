@@ -92,7 +92,9 @@ def test_findings_in_text_and_html() -> None:
     assert repr(findings).splitlines()[0] == "job.yaml:3:2: error RL021 spec: a < b (write 1)"
     html = findings._repr_html_()
     assert "a &lt; b" in html
-    assert "3:2" in html
+    assert "job.yaml:3:2" in html
+    drawn = Finding(code="RL119", message="out of range\n    0-3 <\n    ^^^")
+    assert "out of range<pre>    0-3 &lt;\n    ^^^</pre>" in Findings([drawn])._repr_html_()
 
 
 def test_no_findings_are_good_news() -> None:
