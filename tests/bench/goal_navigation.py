@@ -13,12 +13,9 @@ import copy
 import json
 import sys
 import time
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from rlark.spec.config import compose
 from rlark.spec.job import ConfigSource
@@ -70,79 +67,14 @@ def rlark(seed: int) -> dict[str, float]:
 
 def stable_baselines3(seed: int, *, defaults: bool) -> dict[str, float]:
     """stable-baselines3's PPO over the same vectorised environment."""
-    import torch
-    from gymnasium import spaces
-    from stable_baselines3 import PPO
-    from stable_baselines3.common.callbacks import BaseCallback
-    from stable_baselines3.common.vec_env import VecEnv
-
     from engines.starter_ppo.config import Config
-    from engines.tasks.training import GoalNavigation
+    from tests.bench.sb3 import Robots, learner
 
-    torch.set_num_threads(1)
     chosen = Config.model_validate(effective())
-    pack = chosen.task
-    count = 8 if defaults else chosen.env.train.total_num_envs
-    recent: deque[bool] = deque(maxlen=RECENT)
-
-    class Robots(VecEnv):
-        def __init__(self) -> None:
-            self._env = GoalNavigation(pack, count, np.random.SeedSequence([seed, 3, 0]))
-            seen = spaces.Box(-np.inf, np.inf, (pack.observation_size,), np.float32)
-            super().__init__(count, seen, spaces.Box(-1, 1, (2,), np.float32))
-
-        def reset(self) -> Any:
-            return self._env.reset()
-
-        def step_async(self, actions: Any) -> None:
-            self._actions = actions
-
-        def step_wait(self) -> Any:
-            step = self._env.step(self._actions)
-            done = step.terminated | step.truncated
-            infos: list[dict[str, Any]] = [{} for _ in range(count)]
-            for i in np.flatnonzero(done):
-                infos[i] = {
-                    "terminal_observation": step.final_observation[i],
-                    "TimeLimit.truncated": bool(step.truncated[i]),
-                }
-                recent.append(bool(step.terminated[i] and step.reward[i] > 0))
-            return step.observation, step.reward, done, infos
-
-        def close(self) -> None: ...
-        def env_is_wrapped(self, wrapper_class: Any, indices: Any = None) -> list[bool]:
-            return [False] * count
-
-        def env_method(self, *_: Any, **__: Any) -> list[Any]:
-            return [None] * count
-
-        def get_attr(self, *_: Any, **__: Any) -> list[Any]:
-            return [None] * count
-
-        def set_attr(self, *_: Any, **__: Any) -> None: ...
-
-    class Until(BaseCallback):
-        def _on_step(self) -> bool:
-            return not (len(recent) == RECENT and sum(recent) >= SUCCESS * RECENT)
-
-    same = {
-        "n_steps": chosen.env.train.rollout_steps,
-        "batch_size": chosen.actor.global_batch_size,
-        "n_epochs": chosen.algorithm.update_epoch,
-        "learning_rate": chosen.actor.optim.lr,
-        "gamma": chosen.algorithm.gamma,
-        "gae_lambda": chosen.algorithm.gae_lambda,
-        "clip_range": chosen.algorithm.clip_ratio_high,
-        "ent_coef": chosen.algorithm.entropy_bonus,
-        "max_grad_norm": chosen.actor.optim.clip_grad,
-        "policy_kwargs": {
-            "net_arch": {"pi": list(chosen.actor.model.hidden_dims), "vf": list(chosen.actor.model.hidden_dims)},
-            "log_std_init": chosen.actor.model.log_std_init,
-        },
-    }
-    model = PPO("MlpPolicy", Robots(), seed=seed, device="cpu", **({} if defaults else same))
+    robots = Robots(chosen.task, 8 if defaults else chosen.env.train.total_num_envs, seed, RECENT)
+    model = learner(robots, seed, None if defaults else chosen)
     clock = Clock()
-    model.learn(MOST_STEPS, callback=Until())
+    model.learn(MOST_STEPS, callback=robots.until(SUCCESS))
     return clock.read(model.num_timesteps)
 
 
