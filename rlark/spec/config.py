@@ -110,7 +110,8 @@ def compose(source: ConfigSource, folder: Path | None, *, engine: bool = True) -
     composed, files = _compose_file(file, source, engine=engine)
     if len(_kept) >= _MOST_KEPT:
         _kept.clear()
-    _kept[key] = (_stamp(files), environment, composed)
+    if not errors_of(composed.findings):  # an error may be cured by a file that was not there to be looked at
+        _kept[key] = (_stamp(files), environment, composed)
     return composed
 
 

@@ -210,6 +210,15 @@ def test_what_is_wrong_with_a_pack_is_told_once_though_two_sections_name_it(fold
     ]
 
 
+def test_a_pack_that_is_written_later_is_found(folder):
+    (folder / "later.yaml").write_text("env: {train: {task: later}}\n")
+    assert told(of(folder, path="later.yaml")) == [f"RL474 {CONFIG}.env.train.task"]
+    (folder / "tasks" / "later.yaml").write_text("id: later\n")
+    again = of(folder, path="later.yaml")
+    assert "RL474" not in [finding.code for finding in again.findings]
+    assert again.effective == {"env": {"train": {"task": {"id": "later"}}}}
+
+
 def test_a_run_scripts_tasks_are_its_own(folder):
     inline = {"env": {"train": {"task": "PickCube-v1"}}}
     assert of(folder, inline=inline, engine=False).effective == inline
@@ -220,6 +229,7 @@ def test_rlinfs_own_configurations_compose_to_what_rlinf_makes_of_them(shared, m
     monkeypatch.setenv("EMBODIED_PATH", str(root / "examples/embodiment"))
     monkeypatch.setenv("REPO_PATH", str(root))
     rows = json.loads((shared / "cases/rlinf-configs.json").read_text())
+    assert len(rows) > 150
     for row in rows[::43]:
         composed = of(root, path=row["config"], engine=False)
         if "compose_error" in row:
