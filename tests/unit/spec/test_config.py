@@ -213,6 +213,7 @@ def test_what_is_wrong_with_a_pack_is_told_once_though_two_sections_name_it(fold
 def test_a_pack_that_is_written_later_is_found(folder):
     (folder / "later.yaml").write_text("env: {train: {task: later}}\n")
     assert told(of(folder, path="later.yaml")) == [f"RL474 {CONFIG}.env.train.task"]
+    (folder / "tasks").mkdir()
     (folder / "tasks" / "later.yaml").write_text("id: later\n")
     again = of(folder, path="later.yaml")
     assert "RL474" not in [finding.code for finding in again.findings]
