@@ -67,12 +67,12 @@ def _open() -> APIRouter:
     routes = room("platform", closed=False)
 
     @routes.get("/livez", response_model=None, responses=told(answers.Alive))
-    def livez() -> JsonObject:
+    async def livez() -> JsonObject:  # async: it needs no thread, all of which may wait for the controller
         """This process answers."""
         return {"ok": True}
 
     @routes.get("/healthz", response_model=None, responses=told(answers.Health))
-    def healthz() -> JsonObject:
+    async def healthz() -> JsonObject:
         """What answers here."""
         return {"ok": True, "service": "rlark", "version": _version()}
 

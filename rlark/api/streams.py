@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query
@@ -20,6 +20,8 @@ from rlark.folder import Home
 from rlark.host.clock import Clock, SystemClock
 
 MOST_TAIL = 100_000
+PIECE = 64 * 1024
+"""Characters of a log that are sent at once."""
 Format = Literal["text", "records"]
 _STREAM = "`status`, `event`, `metrics`, `log` and at last `end`; each id is a place to go on from."
 _LOGS = told(
@@ -71,10 +73,10 @@ def _logs(routes: APIRouter, reader: LedgerReader, home: Home, clock: Clock) -> 
         chosen = logs.check_attempt(folder, attempt, reader.standing(name).status.attempt)
         lines = logs.whole(logs.streams(folder, chosen, wanted), wanted) if chosen else iter(())
         if "application/x-ndjson" in accept:
-            return StreamingResponse(_ndjson(lines, chosen), media_type="application/x-ndjson")
+            return StreamingResponse(_pieces(_ndjson(lines, chosen)), media_type="application/x-ndjson")
         if format == "records" or ("application/json" in accept.split(",")[0] and format != "text"):
-            return StreamingResponse(_records(lines, chosen), media_type="application/json")
-        return StreamingResponse((f"{line.text}\n" for line in lines), media_type="text/plain")
+            return StreamingResponse(_pieces(_records(lines, chosen)), media_type="application/json")
+        return StreamingResponse(_pieces(f"{line.text}\n" for line in lines), media_type="text/plain")
 
 
 def _rest(routes: APIRouter, reader: LedgerReader, home: Home) -> None:
@@ -102,6 +104,18 @@ def _rest(routes: APIRouter, reader: LedgerReader, home: Home) -> None:
         """The training curves of the current attempt: one list a metric, null where nothing was measured."""
         found, count = curves.columns(home.job(name).metrics, reader.standing(name).status)
         return {"metrics": found, "count": count}
+
+
+def _pieces(texts: Iterable[str]) -> Iterator[str]:
+    """Texts joined until a piece is worth its way: each costs a thread's turn."""
+    piece, size = list[str](), 0
+    for text in texts:
+        piece.append(text)
+        size += len(text)
+        if size >= PIECE:
+            yield "".join(piece)
+            piece, size = [], 0
+    yield "".join(piece)
 
 
 def _ndjson(lines: Iterator[Line], attempt: int) -> Iterator[str]:

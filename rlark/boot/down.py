@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import signal
 import threading
+import urllib.error
 from collections.abc import Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,6 @@ JOBS = "/api/v1/rlinf.io/v1alpha1/jobs"
 JOB_MARGIN_S = 30.0
 SUPERVISOR_S = 15.0
 LEFT_GRACE_S = 1.0
-_ENDED = ("Succeeded", "Failed", "Stopped")
 
 
 def down(home: Home, *, force: bool = False) -> dict[str, object]:
@@ -65,7 +66,7 @@ def stop_jobs(home: Home, address: str, clock: Clock) -> list[str]:
     try:
         live = _live(home, address)
         for name in live:
-            state.call(home, address, "PATCH", f"{JOBS}/{name}", {"spec": {"stopped": True}})
+            _stop(home, address, name)
         until = clock.monotonic() + JOB_MARGIN_S + max((_grace(home, name) for name in live), default=0.0)
         while live and _live(home, address) and clock.monotonic() < until:
             clock.sleep(0.2)
@@ -76,9 +77,16 @@ def stop_jobs(home: Home, address: str, clock: Clock) -> list[str]:
 
 
 def _live(home: Home, address: str) -> list[str]:
-    items = state.call(home, address, "GET", f"{JOBS}?limit=1000").get("items")
-    listed = items if isinstance(items, list) else []
-    return [str(item["metadata"]["name"]) for item in listed if item.get("status", {}).get("phase") not in _ENDED]
+    items = state.call(home, address, "GET", f"{JOBS}?limit=1000&phase=Pending,Running").get("items")
+    return [str(item["metadata"]["name"]) for item in items] if isinstance(items, list) else []
+
+
+def _stop(home: Home, address: str, name: str) -> None:
+    try:
+        state.call(home, address, "PATCH", f"{JOBS}/{name}", {"spec": {"stopped": True}})
+    except urllib.error.HTTPError as error:
+        if error.code != HTTPStatus.NOT_FOUND:  # deleted meanwhile: as well
+            raise
 
 
 def _grace(home: Home, name: str) -> float:

@@ -159,10 +159,15 @@ def _attach(home: Home, options: Options, clock: Clock, ray_address: str) -> Rec
 
     with deploy.connected(ray_address) as context:
         dashboard = str(context.dashboard_url or "")
+        if not dashboard:
+            raise ClusterError(
+                f"The Ray cluster at {ray_address} has no dashboard, and Jobs are started by its Jobs API.",
+                hint="start its head with ray[default] installed and --include-dashboard=true",
+            )
         address = HeadAddress(
             address=ray_address,
             session=Path(str(context.address_info.get("session_dir") or "")).name,
-            dashboard=dashboard if "://" in dashboard or not dashboard else f"http://{dashboard}",
+            dashboard=dashboard if "://" in dashboard else f"http://{dashboard}",
             token_path=token_path,
         )
         there_already = deploy.is_ours(home)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -131,6 +133,9 @@ def open_store(url: str, *, create: bool) -> Engine:
             f"the store {_shown(url)!r} cannot be used: {error}",
             hint="give an SQLAlchemy URL whose driver is installed",
         ) from error
+    if sqlite and create and address.database not in (None, "", ":memory:"):
+        with contextlib.suppress(OSError):  # SQLite tells what is wrong, and gives its other files the same mode
+            os.close(os.open(str(address.database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     if sqlite:
         event.listen(engine, "connect", _writer if create else _reader)
     if create:

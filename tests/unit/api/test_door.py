@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 
 import pytest
 from fastapi.routing import APIRoute
@@ -154,3 +155,9 @@ def test_the_document_describes_what_there_is(api):
     assert document["components"]["securitySchemes"]
     assert api.get("/docs").status_code == 200
     assert api.get("/").json()["docs"] == "/docs"
+
+
+def test_liveness_needs_no_thread(api):
+    """All of them may be waiting for a controller that does not answer."""
+    routes = {route.path: route.endpoint for route in api.app.routes if hasattr(route, "endpoint")}
+    assert all(inspect.iscoroutinefunction(routes[path]) for path in ("/livez", "/healthz"))

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from rlark.api import follow as follow_module
+from rlark.api import streams
 from rlark.api.follow import Cursor, JobFollower
 from rlark.api.logs import RUN_STARTS, Wanted
 from rlark.errors import UsageError
@@ -55,6 +56,17 @@ def test_logs_as_text_and_as_records(api):
     ndjson = api.get(f"{JOBS}/demo/logs", headers={"Accept": "application/x-ndjson"}).text.splitlines()
     assert [json.loads(line)["line"] for line in ndjson] == ["hello", "oh no"]
     assert api.get(f"{JOBS}/demo/logs?tail=1").text == "oh no\n"
+
+
+def test_a_long_log_comes_whole_and_in_pieces(api):
+    worker = start(api)
+    folder = api.folder().logs(1)
+    worker.log("first")
+    with (folder / "stdout.log").open("a") as file:
+        file.writelines(f"2026-01-01T00:00:00.000Z line {i}\n" for i in range(20_000))
+    told = api.get(f"{JOBS}/demo/logs").text.splitlines()
+    assert told == ["first", *(f"line {i}" for i in range(20_000))]
+    assert len(list(streams._pieces(f"{line}\n" for line in told))) == 4
 
 
 def test_logs_of_each_attempt(api):

@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import sys
+import urllib.error
 from typing import ClassVar
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import rlark.boot
 from rlark.boot import __main__ as boot
 from rlark.boot import attach, state, up
-from rlark.boot.down import down
+from rlark.boot.down import down, stop_jobs
 from rlark.boot.options import Options, read_labels
 from rlark.errors import ClusterError, ConflictError, UsageError
 from rlark.folder import Home
@@ -265,11 +266,10 @@ def test_ray_reads_nothing_of_an_outer_cluster(no_ray):
 class TheirCluster:
     """Stands in for `rlark.boot.deploy` on a cluster of somebody else, where nothing can be deployed."""
 
-    dashboard_url = "127.0.0.1:8265"
     address_info: ClassVar = {"session_dir": "/tmp/ray/session_1"}
 
-    def __init__(self, home, *, ours):
-        self.home, self.ours, self.taken_off = home, ours, []
+    def __init__(self, home, *, ours, dashboard_url="127.0.0.1:8265"):
+        self.home, self.ours, self.taken_off, self.dashboard_url = home, ours, [], dashboard_url
 
     @contextlib.contextmanager
     def connected(self, address):
@@ -289,14 +289,50 @@ class TheirCluster:
         self.taken_off.append((home, shut_serve))
 
 
+@pytest.fixture
+def join(no_ray):
+    """Lets `up` find a cluster where it imports what deploys."""
+
+    def put(cluster):
+        no_ray.setitem(sys.modules, "rlark.boot.deploy", cluster)
+        no_ray.setattr(rlark.boot, "deploy", cluster, raising=False)
+        no_ray.setattr(attach, "reach", lambda _: None)
+        no_ray.setattr(attach, "ray_environment", lambda _: None)
+        return cluster
+
+    return put
+
+
+def test_a_cluster_without_a_dashboard_is_refused_before_anything_is_put_there(home, join):
+    cluster = join(TheirCluster(home, ours=False, dashboard_url=None))
+    with pytest.raises(ClusterError, match="has no dashboard"):
+        up._attach(home, Options(), FakeClock(), "127.0.0.1:6379")
+    assert cluster.taken_off == []
+    assert not home.platform.exists()
+
+
 @pytest.mark.parametrize("ours", [False, True])
-def test_an_attach_that_fails_takes_off_what_it_put_there_and_nothing_else(home, no_ray, ours):
-    cluster = TheirCluster(home, ours=ours)
-    no_ray.setitem(sys.modules, "rlark.boot.deploy", cluster)
-    no_ray.setattr(rlark.boot, "deploy", cluster, raising=False)
-    no_ray.setattr(attach, "reach", lambda _: None)
-    no_ray.setattr(attach, "ray_environment", lambda _: None)
+def test_an_attach_that_fails_takes_off_what_it_put_there_and_nothing_else(home, join, ours):
+    cluster = join(TheirCluster(home, ours=ours))
     with pytest.raises(ClusterError, match="did not start"):
         up._attach(home, Options(), FakeClock(), "127.0.0.1:6379")
     assert cluster.taken_off == ([] if ours else [(home, True)])
     assert home.platform.exists() is ours
+
+
+def test_down_stops_what_lives_and_what_was_deleted_meanwhile_is_no_trouble(home, monkeypatch):
+    asked = []
+
+    def call(_home, _address, method, path, body=None):
+        asked.append((method, path.removeprefix("/api/v1/rlinf.io/v1alpha1/jobs"), body))
+        if method == "GET":
+            names = ["gone", "slow"] if len(asked) == 1 else []
+            return {"items": [{"metadata": {"name": name}} for name in names]}
+        if path.endswith("/gone"):
+            raise urllib.error.HTTPError(path, 404, "Not Found", None, None)
+        return {}
+
+    monkeypatch.setattr(state, "answers", lambda _: True)
+    monkeypatch.setattr(state, "call", call)
+    assert stop_jobs(home, "http://127.0.0.1:1", FakeClock()) == ["gone", "slow"]
+    assert asked[1:3] == [("PATCH", f"/{name}", {"spec": {"stopped": True}}) for name in ("gone", "slow")]

@@ -203,6 +203,9 @@ def test_an_idle_tick_touches_neither_ledger_nor_cluster(platform, monkeypatch):
 
 def test_the_state_directory_is_private(platform):
     assert oct(platform.home.root.stat().st_mode & 0o777) == "0o700"
+    kept = list(platform.home.root.glob("ledger.sqlite*"))
+    assert len(kept) == 3
+    assert {oct(path.stat().st_mode & 0o777) for path in kept} == {"0o600"}
 
 
 def test_a_preview_decides_everything_and_stores_nothing(platform):
