@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlark.cli.command import Command
+from rlark.cli.command import JOB_FILE, Command
 from rlark.cli.look import parse_labels
 from rlark.cli.output import Column, JsonObject, Output
 from rlark.cli.session import Session, pass_session
@@ -51,7 +51,7 @@ def draft_of(file: str, changes: tuple[str, ...], name: str | None, labels: tupl
         "cat job.yaml | rlark validate - -o json",
     ),
 )
-@click.argument("files", metavar="JOB.yaml...", nargs=-1, required=True)
+@click.argument("files", metavar="JOB.yaml...", nargs=-1, required=True, type=JOB_FILE)
 @INVENTORY
 @pass_session
 def validate(session: Session, files: tuple[str, ...], inventory: Path | None) -> int:
@@ -117,7 +117,7 @@ REVIEW_COLUMNS = (
         "rlark preview job.yaml --inventory nodes.yaml -o json",
     ),
 )
-@click.argument("file", metavar="JOB.yaml")
+@click.argument("file", metavar="JOB.yaml", type=JOB_FILE)
 @INVENTORY
 @CHANGES
 @NAME

@@ -224,3 +224,5 @@ class JobName(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 
 JOB = JobName()
+JOB_FILE = click.Path(allow_dash=True)
+"""A Job file, or `-`; completes to files. It is opened later, with better words where that fails."""

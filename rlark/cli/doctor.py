@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rlark.cli.command import Command
+from rlark.cli.command import JOB_FILE, Command
 from rlark.cli.output import Column
 from rlark.cli.session import Session, pass_session
 from rlark.errors import OK
@@ -23,7 +23,7 @@ CHECK_COLUMNS = (
     short_help="Report what this machine has and lacks.",
     examples=("rlark doctor", "rlark doctor job_specs/originbot-goalnav.yaml", "rlark doctor -o json"),
 )
-@click.argument("file", metavar="[JOB.yaml]", required=False)
+@click.argument("file", metavar="[JOB.yaml]", required=False, type=JOB_FILE)
 @pass_session
 def doctor(session: Session, file: str | None) -> int:
     """Report what this machine has and lacks: devices, versions, ports, engines, and what others can reach.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rlark.cli.command import Command
+from rlark.cli.command import JOB_FILE, Command
 from rlark.cli.output import Column
 from rlark.cli.session import Session, pass_session
 
@@ -21,7 +21,9 @@ QUEUE_COLUMNS = (
     short_help="Show which Jobs wait, and what for.",
     examples=("rlark queue", "rlark queue --what-if job.yaml"),
 )
-@click.option("--what-if", "file", metavar="JOB.yaml", help="Where this Job would stand if it were submitted now.")
+@click.option(
+    "--what-if", "file", metavar="JOB.yaml", type=JOB_FILE, help="Where this Job would stand if it were submitted now."
+)
 @pass_session
 def queue(session: Session, file: str | None) -> None:
     """Show which Jobs wait, in their order, and what each waits for."""

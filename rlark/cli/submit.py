@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rlark.cli.check import CHANGES, LABELS, NAME, draft_of, grid_of, verdict_line
-from rlark.cli.command import Command
+from rlark.cli.command import JOB_FILE, Command
 from rlark.cli.look import outcome_code, show_job
 from rlark.cli.output import Output
 from rlark.cli.session import Session, pass_session
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         "rlark submit job.yaml --dry-run",
     ),
 )
-@click.argument("file", metavar="JOB.yaml")
+@click.argument("file", metavar="JOB.yaml", type=JOB_FILE)
 @CHANGES
 @NAME
 @LABELS

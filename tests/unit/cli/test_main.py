@@ -163,18 +163,26 @@ def test_a_reader_that_leaves_early_is_no_error(home: Any) -> None:
     assert process.wait() == 0
 
 
-def complete(home: Any, words: str, count: int) -> list[str]:
+def completions(words: str, count: int) -> list[str]:
     environment = os.environ | {"_RLARK_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(count)}
-    text = subprocess.check_output([sys.executable, "-m", "rlark.cli.main"], env=environment, text=True)
-    return [line.split(",", 1)[1] for line in text.split()]
+    return subprocess.check_output([sys.executable, "-m", "rlark.cli.main"], env=environment, text=True).split()
+
+
+def complete(words: str, count: int) -> list[str]:
+    return [line.split(",", 1)[1] for line in completions(words, count)]
 
 
 def test_completion_of_commands_options_and_jobs(home: Any) -> None:
     (home.jobs / "demo-a").mkdir()
     (home.jobs / "demo-b").mkdir()
     (home.jobs / "other").mkdir()
-    assert complete(home, "rlark re", 1) == ["restart"]
-    assert complete(home, "rlark jobs --ph", 2) == ["--phase"]
-    assert complete(home, "rlark get demo", 2) == ["demo-a", "demo-b"]
-    assert complete(home, "rlark jobs -o ", 3) == ["table", "wide", "json", "yaml", "name"]
-    assert complete(home, f"rlark --home {home.root}/none get ", 4) == []
+    assert complete("rlark re", 1) == ["restart"]
+    assert complete("rlark jobs --ph", 2) == ["--phase"]
+    assert complete("rlark get demo", 2) == ["demo-a", "demo-b"]
+    assert complete("rlark jobs -o ", 3) == ["table", "wide", "json", "yaml", "name"]
+    assert complete(f"rlark --home {home.root}/none get ", 4) == []
+
+
+@pytest.mark.parametrize("words", ["validate jo", "preview jo", "submit jo", "doctor jo", "queue --what-if jo"])
+def test_job_files_complete_to_files(home: Any, words: str) -> None:
+    assert completions(f"rlark {words}", len(words.split())) == ["file,jo"]
