@@ -69,10 +69,16 @@ def _versions() -> Iterator[Check]:
     python = f"{platform.python_version()} at {sys.executable}"
     yield Check("versions", "rlark", "ok", f"{__version__}, Python {python}")
     for package in PACKAGES:
-        try:
-            yield Check("versions", package, "ok", version(package))
-        except PackageNotFoundError:
-            yield Check("versions", package, "info", "not installed")
+        found = installed(package)
+        yield Check("versions", package, "ok" if found else "info", found or "not installed")
+
+
+def installed(package: str) -> str | None:
+    """The version of a package; None where it is not installed. Nothing is imported."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _device(report: DeviceReport) -> Iterator[Check]:
@@ -119,6 +125,9 @@ def _platform(client: Client) -> Iterator[Check]:
             yield Check("platform", "api", "info", f"not running{stale}", "rlark up")
         return
     yield _api(client)
+    if record.get("gpusFaked"):
+        told = "faked: --num-gpus claims more than this machine has, and Jobs compute on the CPU"
+        yield Check("platform", "gpus", "info", told, "rlark down, and rlark up without --num-gpus, for real ones")
 
 
 def _api(client: Client) -> Check:

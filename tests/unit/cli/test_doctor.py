@@ -3,7 +3,10 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from rlark.folder import write_json
 from rlark.host import head, process
@@ -69,6 +72,20 @@ def test_a_head_without_its_api_is_an_error(rlark: Any, home: Any) -> None:
     api = checks(rlark("doctor", "-o", "json"))["platform/api"]
     assert api["state"] == "error"
     assert "1 processes of its head live" in api["detail"]
+
+
+@pytest.mark.parametrize("faked", [True, False])
+def test_gpus_that_a_platform_only_claims_are_said_to_be_faked(home: Any, faked: bool) -> None:
+    from rlark.sdk import doctor
+
+    write_json(home.platform, {"address": "http://127.0.0.1:1", "gpusFaked": faked})
+    answering = SimpleNamespace(answers=lambda: True, get=lambda _: {})
+    client: Any = SimpleNamespace(
+        settings=SimpleNamespace(home=home, address="http://127.0.0.1:1"), transport=answering
+    )
+    found = {check.name: check for check in doctor._platform(client)}
+    assert found["api"].state == "ok"
+    assert ("gpus" in found and found["gpus"].detail.startswith("faked")) is faked
 
 
 def test_what_listens_beyond_this_machine_is_named_with_the_line_that_closes_it(rlark: Any, home: Any) -> None:
