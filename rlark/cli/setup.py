@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as version_of
 
 import click
 
@@ -88,10 +86,8 @@ def show_config(session: Session, origin: bool) -> None:
 @pass_session
 def version(session: Session) -> None:
     """Print the versions of rlark, Python and what the engines are made of; nothing of it is imported."""
+    from rlark.sdk.doctor import installed
+
     found: dict[str, object] = {"rlark": __version__, "python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version_of(package)
-        except PackageNotFoundError:
-            found[package] = None
+    found |= {package: installed(package) for package in PACKAGES}
     session.out.pairs(list(found.items()), name=__version__, payload=found)
