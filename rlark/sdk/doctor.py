@@ -126,7 +126,7 @@ def _platform(client: Client) -> Iterator[Check]:
         return
     yield _api(client)
     if record.get("gpusFaked"):
-        told = "faked: --num-gpus claims more than this machine has, and Jobs compute on the CPU"
+        told = "faked: --num-gpus claims more than this machine has"
         yield Check("platform", "gpus", "info", told, "rlark down, and rlark up without --num-gpus, for real ones")
 
 
