@@ -15,6 +15,7 @@ from typing_extensions import override
 from rlark.cli.session import Session
 from rlark.folder import Home
 from rlark.sdk.settings import OUTPUTS
+from rlark.spec.nearest import did_you_mean
 
 
 class GlobalOption(click.Option):
@@ -102,16 +103,41 @@ class Entry:
     attribute: str = ""
 
 
-class LazyGroup(click.Group):
+class Group(click.Group):
+    """A group with the global options, examples under its help, and a guess at a command that does not exist."""
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        self.examples = tuple(examples)
+        self.params.extend(global_options())
+
+    @override
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The examples."""
+        write_examples(self.examples, formatter)
+
+    @override
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which one may have been meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = did_you_mean(args[0], self.list_commands(ctx))
+            if near is None:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {near!r}?", error.ctx) from None
+
+
+class LazyGroup(Group):
     """The root: it knows its commands by name and summary, and imports the one that is called."""
 
     def __init__(
         self, *arguments: Any, entries: Mapping[str, Entry], examples: Sequence[str], **attributes: Any
     ) -> None:
-        super().__init__(*arguments, **attributes)
+        super().__init__(*arguments, examples=examples, **attributes)
         self.entries = entries
-        self.examples = tuple(examples)
-        self.params.extend(global_options())
 
     @override
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -139,32 +165,15 @@ class LazyGroup(click.Group):
                 formatter.write_dl(rows)
         write_options(self, ctx, formatter)
 
-    @override
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The examples."""
-        write_examples(self.examples, formatter)
 
-    @override
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which one may have been meant."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            raise _with_suggestion(error, args[0], list(self.entries)) from None
-
-
-class ActionGroup(click.Group):
+class ActionGroup(Group):
     """A noun with verbs under it, such as `nodes`; without a verb it does the first one."""
 
     command_class = Command
 
     def __init__(self, *arguments: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
-        super().__init__(*arguments, **(attributes | {"invoke_without_command": True}))
+        super().__init__(*arguments, examples=examples, **(attributes | {"invoke_without_command": True}))
         self.callback = click.pass_context(self._first_unless_named)
-        self.examples = tuple(examples)
-        self.params.extend(global_options())
 
     @override
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -177,33 +186,11 @@ class ActionGroup(click.Group):
         self.format_commands(ctx, formatter)
         write_options(self, ctx, formatter)
 
-    @override
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The examples."""
-        write_examples(self.examples, formatter)
-
     def _first_unless_named(self, ctx: click.Context) -> None:
         if ctx.invoked_subcommand is None:
             first = next(iter(self.commands.values()))
             with first.make_context(first.name, [], parent=ctx) as sub:
                 first.invoke(sub)
-
-    @override
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb, or say which one may have been meant."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            raise _with_suggestion(error, args[0], list(self.commands)) from None
-
-
-def _with_suggestion(error: click.UsageError, given: str, known: list[str]) -> click.UsageError:
-    from rlark.spec.nearest import did_you_mean
-
-    near = did_you_mean(given, known)
-    return click.UsageError(f"{error.message} Did you mean {near!r}?", error.ctx) if near else error
 
 
 class JobName(click.ParamType):  # type: ignore[type-arg, unused-ignore]
