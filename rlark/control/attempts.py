@@ -17,7 +17,7 @@ from rlark.control.record import Event, JobRecord, Kind
 from rlark.errors import ClusterError, PlacementError, RlarkError
 from rlark.folder import Home, JobFolder, append_line, read_lines, write_json, write_text
 from rlark.host.clock import Clock
-from rlark.plan.node import Lease
+from rlark.plan.node import Lease, name_gpus
 
 log = logging.getLogger(__name__)
 LINGER_S = 10.0
@@ -219,13 +219,15 @@ class Attempts:
         return False
 
     def _leased(self, lease: Lease) -> Event:
-        gpus = ", ".join(f"GPU {device.label}" for device in lease.devices) or "no GPU"
+        ids, faked = [device.id for device in lease.devices], any(device.faked for device in lease.devices)
+        gpus = name_gpus(ids, faked=faked) if ids else "no GPU"
+        cpus = f"{lease.cpus:g} CPU{'' if lease.cpus == 1 else 's'}"
         return Event(
             kind=Kind.LEASED,
             time=self.clock.now(),
             attempt=lease.attempt,
             reason="Leased",
-            message=f"{lease.cpus:g} CPUs and {gpus} of node {lease.node}",
+            message=f"{cpus} and {gpus} of node {lease.node}",
             data={"lease": lease.model_dump(mode="json", by_alias=True)},
         )
 

@@ -45,7 +45,7 @@ def holding(record: JobRecord) -> Held | None:
     lease = record.lease
     if lease is None:
         return None
-    gpus = tuple(device.label for device in lease.devices)
+    gpus = tuple(device.id for device in lease.devices)
     return Held(record.name, lease.node, lease.cpus, lease.memory, gpus)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rlark.plan.node import Inventory, Node
+from rlark.plan.node import Inventory, Node, name_gpus
 from rlark.plan.plan import Ask
 from rlark.spec.quantity import spell_bytes
 
@@ -47,7 +47,7 @@ class Held:
         node: where.
         cpus: how many.
         memory: bytes; 0 when not counted.
-        gpus: its GPUs as the node calls them, `3` or `3 (faked)`.
+        gpus: the node's ids of its GPUs.
     """
 
     job: str
@@ -153,12 +153,14 @@ def _reason(job: Waiting, room: _Room | None, refused: Mapping[str, str]) -> str
 
 
 def _gpus_held(ask: Ask, node: Node, holders: Sequence[Held]) -> str:
-    named = [f"GPU {gpu} leased by job {h.job}" for h in holders for gpu in h.gpus if not gpu.startswith("next-")]
+    leased = {h.job: [gpu for gpu in h.gpus if not gpu.startswith("next-")] for h in holders}
+    named = [f"{name_gpus(gpus, faked=node.gpus_faked)} leased by job {job}" for job, gpus in leased.items() if gpus]
     soon = [f"{len(h.gpus)} GPU next for job {h.job}" for h in holders if any(g.startswith("next-") for g in h.gpus)]
     who = ", ".join(named + soon)
     if not who:
         return f"needs {ask.gpus} GPUs and node {node.name} has {node.gpus}{' (faked)' if node.gpus_faked else ''}"
-    return who if ask.gpus == 1 or len(named) == node.gpus else f"{who}; {ask.gpus} are needed"
+    all_held = sum(map(len, leased.values())) == node.gpus
+    return who if ask.gpus == 1 or all_held else f"{who}; {ask.gpus} are needed"
 
 
 def _held(wanted: str, free: str, node: Node, holders: str) -> str:

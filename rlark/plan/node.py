@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NewType
 
 from pydantic import Field
@@ -102,10 +102,10 @@ class Device(StoredModel):
     model: str = ""
     faked: bool = False
 
-    @property
-    def label(self) -> str:
-        """The id for people, who must see it where no such device exists: `3 (faked)`."""
-        return f"{self.id} (faked)" if self.faked else self.id
+
+def name_gpus(ids: Sequence[str], *, faked: bool) -> str:
+    """GPUs for people, who must see it where no such device exists: `GPU 0,1 (faked)`."""
+    return f"GPU {','.join(ids)}{' (faked)' if faked else ''}"
 
 
 class Lease(StoredModel):

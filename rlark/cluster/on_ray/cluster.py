@@ -21,7 +21,7 @@ from ray.exceptions import RayError
 
 from rlark.cluster.base import Busy, Handle, Observation, Released
 from rlark.cluster.on_ray import leases, nodes, remains
-from rlark.cluster.on_ray.jobs import JobsApi, brief
+from rlark.cluster.on_ray.jobs import JobsApi, RayJob, brief
 from rlark.cluster.on_ray.leases import Group
 from rlark.cluster.on_ray.nodes import RayNode, Reports
 from rlark.cluster.on_ray.reports import ReportFiles
@@ -30,13 +30,15 @@ from rlark.folder import Home, JobFolder
 from rlark.host import process
 from rlark.host.clock import Clock
 from rlark.host.process import ProcessId
-from rlark.plan.node import HeadAddress, Inventory, Lease
+from rlark.plan.node import HeadAddress, Inventory, Lease, name_gpus
 from rlark.plan.plan import Ask
 from rlark.spec.report import Report
 
 STOP_MARGIN_S = 6
 ASK_S = 1.0
 REMAINS_GRACE_S = 2.0
+NOTICE_S = 3.0
+"""How long Ray may take to notice that a worker is gone, and how it went."""
 _logger = logging.getLogger(__name__)
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -87,6 +89,7 @@ class RayCluster:
         self._gpus: dict[str, list[str]] = {}
         self._kill_at: dict[str, float] = {}
         self._ask_at: dict[str, float] = {}
+        self._lost_at: dict[str, float] = {}
 
     @_answering
     def inventory(self) -> Inventory:
@@ -148,17 +151,18 @@ class RayCluster:
     def _who_holds(self, node: str, ask: Ask) -> str:
         """Why an ask does not fit now, in words."""
         here = self.inventory().node(node)
-        faked = " (faked)" if here is not None and here.gpus_faked else ""
+        faked = here is not None and here.gpus_faked
+        mark = " (faked)" if faked else ""
         held = []
         for group in leases.groups():
             ids = self._gpus.get(group.id)
             if ask.gpus and group.gpus:
-                which = f"GPU {','.join(ids)}" if ids else f"{group.gpus} GPUs"
-                held.append(f"{which}{faked} leased by job {group.job}")
+                which = name_gpus(ids, faked=faked) if ids else f"{group.gpus} GPUs{mark}"
+                held.append(f"{which} leased by job {group.job}")
             elif group.bundle.get("CPU"):
                 held.append(f"{group.bundle['CPU']:g} CPUs leased by job {group.job}")
         if here is not None and ask.gpus and here.holders.get("(outside rlark)"):
-            held.append(f"{here.holders['(outside rlark)']} GPUs{faked} used outside rlark")
+            held.append(f"{here.holders['(outside rlark)']} GPUs{mark} used outside rlark")
         return "; ".join(held) or "its resources are in use outside rlark"
 
     @_answering
@@ -197,7 +201,7 @@ class RayCluster:
         # Read again: what a worker wrote last, it may have written between the two looks.
         written = self._written(handle)
         if own is not None and not alive and not remains.has_ended(written, handle.attempt):
-            reason = self._last_words(handle, f"the worker (process {own.pid}) has ended")
+            alive, reason = self._lost(handle, own)
         return Observation(alive, tuple(report for report in written if report.n > after), reason)
 
     def _written(self, handle: Handle) -> list[Report]:
@@ -221,24 +225,34 @@ class RayCluster:
             return True, str(error)  # the dashboard comes back; until then nothing is certain
         if not job.ended:
             return True, ""
-        return False, self._last_words(handle, f"the worker never reported; Ray says {job.status or 'unknown'}")
+        said = f"the worker never reported and {job.end}"
+        return False, self._last_words(handle, said, brief(job.message) if job.exit_code is None else "")
 
-    def _last_words(self, handle: Handle, said: str) -> str:
-        """Why a worker is gone, in a sentence: what is seen, what Ray says, what the worker printed last."""
+    def _lost(self, handle: Handle, own: ProcessId) -> tuple[bool, str]:
+        """Whether Ray has yet to notice the end of a worker without an Outcome, and else how it ended."""
+        now = self._clock.monotonic()
+        until = self._lost_at.setdefault(handle.id, now + NOTICE_S)
         try:
-            message = brief(self._jobs.status(handle.id).message)
+            job = self._jobs.status(handle.id)
         except ClusterError:
-            message = ""
+            job = RayJob("RUNNING")
+        asked_for = handle.id in self._kill_at  # then it needs no explanation
+        if not (job.ended or asked_for) and now < until:
+            return True, ""
+        return False, self._last_words(handle, f"the worker (process {own.pid}) {job.end}")
+
+    def _last_words(self, handle: Handle, *said: str) -> str:
+        """Why a worker is gone, in a sentence: what is known, and what it printed last."""
         printed = " | ".join(self._jobs.last_words(handle.id))
-        return "; ".join(part for part in (said, message, f"it printed: {printed}" if printed else "") if part)
+        return "; ".join(part for part in (*said, f"it printed: {printed}" if printed else "") if part)
 
     def stop(self, handle: Handle, grace_s: float) -> None:
         """Ask the worker to end, SIGTERM first, and return at once; without grace it is killed now."""
         own = self._worker(handle)
+        self._kill_at.setdefault(handle.id, self._clock.monotonic() + grace_s + STOP_MARGIN_S)
         if grace_s <= 0 and own is not None:
             process.end_tree(own, 0, self._clock)
             return
-        self._kill_at.setdefault(handle.id, self._clock.monotonic() + grace_s + STOP_MARGIN_S)
         threading.Thread(target=self._ask_to_stop, args=(handle, own), daemon=True).start()
 
     def _ask_to_stop(self, handle: Handle, own: ProcessId | None) -> None:
@@ -282,7 +296,7 @@ class RayCluster:
 
     def _forget(self, group: Group) -> None:
         self._gpus.pop(group.id, None)
-        for memory in (self._kill_at, self._ask_at):
+        for memory in (self._kill_at, self._ask_at, self._lost_at):
             memory.pop(_submission_id(group), None)
 
     def _left_of(self, lease: Lease) -> Sequence[ProcessId]:

@@ -22,7 +22,6 @@ TIMEOUT_S = 10.0
 LAST_LINES = 3
 LONGEST_LINE = 200
 _QUOTE = re.compile(r",? last available logs\b.*", re.DOTALL)
-_SIGNAL = re.compile(r"exit code -(\d+)")
 _RAYS_OWN = re.compile(r"job_manager\.py:\d+ -- |^Running entrypoint for job ")
 _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 
@@ -34,15 +33,31 @@ class RayJob:
     Attributes:
         status: PENDING, RUNNING, SUCCEEDED, FAILED or STOPPED; empty when Ray does not know it.
         message: Ray's words.
+        exit_code: of its driver, negative for a signal; None while Ray does not know it.
     """
 
     status: str
     message: str = ""
+    exit_code: int | None = None
 
     @property
     def ended(self) -> bool:
         """True when its driver is certainly gone."""
         return self.status in _ENDED or not self.status
+
+    @property
+    def end(self) -> str:
+        """How its driver ended, for people: `was killed by SIGKILL`."""
+        if self.exit_code is None:
+            return "has ended"
+        if self.exit_code >= 0:
+            return f"ended with exit code {self.exit_code}"
+        try:
+            name = signal.Signals(-self.exit_code).name
+        except ValueError:
+            name = f"signal {-self.exit_code}"
+        advice = ": if nobody did that, memory may have run out (dmesg tells)" if name == "SIGKILL" else ""
+        return f"was killed by {name}{advice}"
 
 
 class JobsApi:
@@ -94,7 +109,8 @@ class JobsApi:
         if status >= 400:
             raise ClusterError(f"Ray's Jobs API does not answer: {status} {_last_line(answer)}")
         found: dict[str, Any] = json.loads(answer)
-        return RayJob(str(found.get("status") or ""), str(found.get("message") or ""))
+        code = found.get("driver_exit_code")
+        return RayJob(str(found.get("status") or ""), str(found.get("message") or ""), code)
 
     def stop(self, submission_id: str) -> None:
         """Send SIGTERM to a Job's driver and all below it; an ended or unknown Job is harmless.
@@ -135,19 +151,12 @@ class JobsApi:
 
 
 def brief(message: str) -> str:
-    """Ray's reason in one line: without the log that it quotes, of a traceback its last line, signals by name."""
+    """Ray's reason in one line: without the log that it quotes, and of a traceback its last line."""
     lines = [line for line in _QUOTE.sub("", message).splitlines() if line.strip()]
     if not lines:
         return ""
     line = lines[-1] if lines[0].startswith("Traceback") else lines[0]
-    return _SIGNAL.sub(_named, line.strip())[:LONGEST_LINE]
-
-
-def _named(match: re.Match[str]) -> str:
-    try:
-        return f"{match[0]} ({signal.Signals(int(match[1])).name})"
-    except ValueError:
-        return match[0]
+    return line.strip()[:LONGEST_LINE]
 
 
 def _last_line(text: str) -> str:

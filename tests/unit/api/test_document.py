@@ -135,7 +135,7 @@ def test_gpus_that_do_not_exist_are_said_to_be_faked_wherever_they_are_told(live
     for gpu in node["leases"][0]["gpus"] + lived.get(f"{JOBS}/runs").json()["status"]["lease"]["gpus"]:
         assert (gpu["faked"], gpu["uuid"]) == (True, None)
     [waiting] = lived.get("/api/v1/queue").json()["items"]
-    assert waiting["reason"] == "GPU 0 (faked) leased by job runs, GPU 1 (faked) leased by job runs"
+    assert waiting["reason"] == "GPU 0,1 (faked) leased by job runs"
     assert lived.get("/api/v1/clusters").json()["items"][0]["gpusFaked"]
     told = [json.dumps(event) for event in lived.get(f"{JOBS}/done/events").json()["items"]]
     assert any("GPU 0 (faked)" in event for event in told)

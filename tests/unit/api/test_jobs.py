@@ -169,7 +169,7 @@ def test_nodes_queue_clusters_engines(api):
     assert node["used"] == {"cpus": 1.0, "memory": 0, "gpus": 2}
     assert api.get(f"{NODES}/node-0").json() == node
     problem(api.get(f"{NODES}/nowhere"), 404, "not_found")
-    assert api.get("/api/v1/queue").json()["items"][0]["reason"].startswith("GPU 0 (faked) leased by job holder")
+    assert api.get("/api/v1/queue").json()["items"][0]["reason"].startswith("GPU 0,1 (faked) leased by job holder")
     (cluster,) = api.get("/api/v1/clusters").json()["items"]
     assert (cluster["gpus"], cluster["gpuUsage"], cluster["runningJobs"]) == (2, 1.0, 1)
     engines = api.get("/api/v1/engines").json()["items"]

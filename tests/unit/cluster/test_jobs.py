@@ -96,6 +96,22 @@ def test_a_status_tells_whether_the_driver_is_gone(api, ray, status, ended):
     assert (job.status, job.message, job.ended) == (status, "m", ended)
 
 
+@pytest.mark.parametrize(
+    ("code", "end"),
+    [
+        (None, "has ended"),
+        (0, "ended with exit code 0"),
+        (44, "ended with exit code 44"),
+        (-9, "was killed by SIGKILL: if nobody did that, memory may have run out (dmesg tells)"),
+        (-11, "was killed by SIGSEGV"),
+        (-99, "was killed by signal 99"),
+    ],
+)
+def test_how_a_driver_ended_is_told_in_words(api, ray, code, end):
+    ray.answers["GET", "/api/jobs/x"] = (200, {"status": "FAILED", "driver_exit_code": code})
+    assert api.status("x").end == end
+
+
 def test_an_unknown_job_is_gone_and_a_failing_api_says_nothing_of_it(api, ray):
     assert api.status("x").ended
     ray.answers["GET", "/api/jobs/x"] = (500, "boom")
@@ -136,10 +152,9 @@ def test_last_words_are_the_last_lines_and_never_an_error(api, ray):
     [
         (
             "Job entrypoint command failed with exit code -9, last available logs (truncated to 20,000 chars):\na\nb",
-            "Job entrypoint command failed with exit code -9 (SIGKILL)",
+            "Job entrypoint command failed with exit code -9",
         ),
         ("Job entrypoint command failed with exit code 1. No logs available.", None),
-        ("Job entrypoint command failed with exit code -99", None),
         ('Traceback (most recent call last):\n  File "x"\nOSError: no room\n', "OSError: no room"),
         ("x" * 9000, "x" * 200),
         ("\n", ""),

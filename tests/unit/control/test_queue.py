@@ -30,10 +30,11 @@ def test_first_in_first_out_within_a_priority():
 
 def test_a_held_gpu_is_named_with_its_holder():
     found = reasons([waiting("b", 2, gpus=2)], [Held("x", "node-0", 1, 0, ("0",))])
-    assert found == {"b": "GPU 0 leased by job x; 2 are needed"}
-    assert reasons([waiting("b", 2)], [Held("x", "node-0", 1, 0, ("0", "1"))]) == {
-        "b": "GPU 0 leased by job x, GPU 1 leased by job x"
-    }
+    assert found == {"b": "GPU 0 (faked) leased by job x; 2 are needed"}
+    real = [a_node(gpus=2, gpus_faked=False)]
+    assert reasons([waiting("b", 2)], [Held("x", "node-0", 1, 0, ("0", "1"))], real) == {"b": "GPU 0,1 leased by job x"}
+    two = [Held(job, "node-0", 1, 0, (gpu,)) for job, gpu in (("x", "1"), ("y", "0"))]
+    assert reasons([waiting("b", 2, gpus=2)], two, real) == {"b": "GPU 1 leased by job x, GPU 0 leased by job y"}
 
 
 def test_a_small_job_does_not_overtake_a_big_one():

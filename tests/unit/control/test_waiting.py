@@ -14,7 +14,7 @@ def test_a_busy_gpu_queues_and_says_who_holds_it(platform):
     assert waiting["phase"] == "Pending"
     assert waiting["queue"] == {
         "position": 1,
-        "reason": "GPU 0 (faked) leased by job first, GPU 1 (faked) leased by job first",
+        "reason": "GPU 0,1 (faked) leased by job first",
     }
     assert platform.reader.queue() == [{"job": "second", "priority": 0, **waiting["queue"]}]
     third = platform.controller.submit(job_text("third", gpu=0)).job["status"]["queue"]
@@ -41,7 +41,7 @@ def test_what_an_ended_attempt_held_stands_in_its_events(platform):
     platform.tick()
     assert platform.status()["lease"] is None
     [leased] = [event for event in platform.reader.events("demo") if event.reason == "Leased"]
-    assert leased.message == "1 CPUs and GPU 0 (faked), GPU 1 (faked) of node node-0"
+    assert leased.message == "1 CPU and GPU 0,1 (faked) of node node-0"
 
 
 def test_priority_goes_first(platform):
