@@ -363,7 +363,23 @@ def test_a_head_that_cannot_start_gives_rays_own_reason(state):
     assert heads.recorded_processes(files) == []
 
 
-def test_attach_to_a_cluster_of_others_and_leave_it_as_it_was(head, state):
+SCRIPT = """
+apiVersion: rlinf.io/v1alpha1
+kind: Job
+metadata: {name: NAME}
+spec:
+  tasks:
+    - {name: worker, head: true, runScript: "RUN", ray: {replicas: 1, head: platform, resources: {gpu: 2, cpu: 0.5}}}
+"""
+
+
+def test_attach_to_a_cluster_of_others_and_leave_it_as_it_was(driver, state):
+    import ray
+    from ray.util.placement_group import placement_group, placement_group_table
+
+    head = driver
+    theirs = placement_group([{"GPU": 1}], name="theirs", lifetime="detached")
+    assert theirs.wait(10)
     home = new_home(state, "a")
     env = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": head.token_path}
     code, record, talk = boot("up", home, "--port", free_port(), "--ray-address", head.address, **env)
@@ -377,9 +393,27 @@ def test_attach_to_a_cluster_of_others_and_leave_it_as_it_was(head, state):
     assert (code, answer["code"]) == (7, "conflict")
     assert str(home.root) in answer["message"]
     assert not Home(state / "b").platform.exists()
-    address = read_json(home.platform)["address"]
+    address, jobs = read_json(home.platform)["address"], "/api/v1/rlinf.io/v1alpha1/jobs"
+
+    def submit(name, run):
+        boot_state.call(home, address, "POST", jobs, yaml.safe_load(SCRIPT.replace("NAME", name).replace("RUN", run)))
+
+    def status(name):
+        return json.loads(get(home, f"{jobs}/{name}", timeout=20)[1])["status"]
+
+    submit("short", "echo $CUDA_VISIBLE_DEVICES")
+    until(lambda: status("short")["phase"] == "Succeeded", 30, "a Job runs there")
+    submit("long", "sleep 300")
+    until(lambda: status("long")["phase"] == "Running", 30, "another runs")
+    assert len(status("long")["lease"]["gpus"]) == 2
+
     code, answer, talk = boot("down", home)
-    assert (code, answer["stopped"]) == (0, True), talk
+    assert (code, answer) == (0, {"stopped": True, "jobs": ["long"]}), talk
+    standing = LedgerReader(home).job("long")["status"]
+    assert (standing["phase"], standing["lease"]) == ("Stopped", None)
+    left = {group["name"] for group in placement_group_table().values() if group["state"] == "CREATED"}
+    assert left == {"theirs"}
+    ray.util.remove_placement_group(theirs)
     with pytest.raises(OSError):
         urllib.request.urlopen(f"{address}/livez", timeout=2)
     assert not [each for each in _rays(head) if "ControllerActor" in each or "ray::Serve" in each]
