@@ -31,7 +31,8 @@ def ray_environment(token_path: str) -> None:
 def their_token(home: Home) -> str:
     """The file with the token of a cluster that is not ours, found as Ray itself finds it.
 
-    `RAY_AUTH_TOKEN` is copied into a file of ours of mode 0600: variables are inherited, and shown.
+    `RAY_AUTH_TOKEN` is copied into a file of ours of mode 0600: variables are inherited, and shown. It is
+    another than the one of our own head, which those who know theirs must never share.
 
     Returns:
         Its path; empty when this user has none.
@@ -42,8 +43,9 @@ def their_token(home: Home) -> str:
     if os.environ.get("RAY_AUTH_MODE", "").lower() == "disabled":
         return ""
     if token := os.environ.get("RAY_AUTH_TOKEN"):
-        secret_file(home.ray_token, token)
-        return str(home.ray_token)
+        copy = home.ray_token.with_name("their-ray-token")
+        secret_file(copy, token)
+        return str(copy)
     if named := os.environ.get("RAY_AUTH_TOKEN_PATH"):
         if not Path(named).is_file():
             raise UsageError(f"RAY_AUTH_TOKEN_PATH names no file: {named}")
