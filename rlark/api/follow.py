@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rlark.api import curves, logs
+from rlark.api.commands import JsonObject
 from rlark.api.logs import Line, Wanted
 from rlark.api.sse import Message
 from rlark.control.reader import Change, LedgerReader
@@ -245,12 +246,20 @@ def _in_step(read: dict[str, list[Line]], cut: set[str]) -> dict[str, list[Line]
 class JobsWatcher:
     """Every Job as it changes: `job` with the Job, `deleted` with its name; the id is the ledger's number."""
 
-    def __init__(self, reader: LedgerReader, wanted: Callable[[Mapping[str, object]], bool], last_id: str = "") -> None:
+    def __init__(
+        self,
+        reader: LedgerReader,
+        wanted: Callable[[Mapping[str, object]], bool],
+        last_id: str = "",
+        *,
+        show: Callable[[JsonObject], JsonObject] = lambda job: job,
+    ) -> None:
         """Begin with every Job there is, or behind an event.
 
         Args:
             reader: the ledger.
             wanted: which Jobs, by their object on the wire.
+            show: what is told of a Job.
             last_id: the id of the last event that arrived.
 
         Raises:
@@ -258,7 +267,7 @@ class JobsWatcher:
         """
         if last_id and not re.fullmatch(r"[0-9]{1,18}", last_id):
             raise UsageError(f"Last-Event-ID {last_id[:80]!r} is no id of this stream", hint="leave it out")
-        self._reader, self._wanted = reader, wanted
+        self._reader, self._wanted, self._show = reader, wanted, show
         self._after = int(last_id or 0)
         self._shown: set[str] = set()
         self._everything = bool(last_id)
@@ -287,4 +296,4 @@ class JobsWatcher:
         if not self._wanted(change.job) and change.name not in self._shown:
             return []
         self._shown.add(change.name)
-        return [Message("job", change.job, str(change.seq))]
+        return [Message("job", self._show(change.job), str(change.seq))]

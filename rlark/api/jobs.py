@@ -54,7 +54,9 @@ def _all(routes: APIRouter, reader: LedgerReader, home: Home) -> None:
         """Jobs, the newest first; with `watch` an event stream of `job` and `deleted`."""
         labels, phases = selector.parse(label_selector), _phases(phase)
         if watch:
-            watcher = JobsWatcher(reader, _watched(labels, phases), last_event_id)
+            watcher = JobsWatcher(
+                reader, _watched(labels, phases), last_event_id, show=lambda job: with_progress(home, job)
+            )
             return respond(watcher, watcher.poll())
         items, more = reader.jobs(phases=phases, labels=labels, limit=limit, before=page_token(token))
         shown = [with_progress(home, job) for job in items]

@@ -213,7 +213,8 @@ class Transport:
             origin = f"the one from {self.token_origin}" if self.token else "none was found"
             return AuthError(
                 f"{self.address} does not accept this token ({origin})",
-                hint="on the machine of the platform: rlark token show; elsewhere: export RLARK_TOKEN=...",
+                hint="on the machine of the platform: rlark token show; elsewhere: export RLARK_TOKEN=...; "
+                "a platform of somebody else: start your own with rlark up --port N",
             )
         return _from_problem(answer)
 

@@ -224,6 +224,8 @@ def test_watch_tells_what_changes_and_what_goes(api):
     assert [(m.event, m.data) for m in told] == [("deleted", {"name": "new"})]
     resumed = JobsWatcher(api.reader, lambda _: True, last.id)
     assert [m.event for m in resumed.poll()] == ["deleted", "deleted"]
+    shown = JobsWatcher(api.reader, lambda _: True, show=lambda job: {"name": job["metadata"]["name"]})
+    assert {"name": "old"} in [m.data for m in shown.poll()]
     problem(api.get(f"{JOBS}?watch=1", headers={"Last-Event-ID": "x"}), 400, "usage")
 
 
