@@ -68,7 +68,9 @@ class Keeper:
     def _watch(self, record: JobRecord) -> None:
         """Look after one Job; a fault there must not stand in the way of the others."""
         try:
-            self.keep(self.attempts.watch(record))
+            kept = self.keep(self.attempts.watch(record))
+            if record.lease and not kept.lease:
+                self.nodes.refresh(now=True)  # what was given back shows at once
         except ConflictError:
             raise  # another controller writes: this one must stop
         except Exception:

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -64,7 +64,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def head(state: Path) -> Iterator[HeadAddress]:
+def head(state: Path, closers: list[Callable[[], None]]) -> Iterator[HeadAddress]:
     """A head with two CPUs, eight GPUs (faked where there are fewer) and the label `team=nav`."""
     home = Home(state / "head")
     home.create()
@@ -83,6 +83,14 @@ def head(state: Path) -> Iterator[HeadAddress]:
         fakes_gpus=True,
     ).write(files.config)
     supervisor = process.spawn([sys.executable, "-m", "rlark.host.head", str(files.config)])
+
+    def close() -> None:
+        if supervisor.poll() is None:
+            supervisor.terminate()
+            assert supervisor.wait(20) == 0
+        assert heads.recorded_processes(files) == []
+
+    closers.append(close)
     until = time.monotonic() + 90
     record = {}
     while record.get("state") not in ("ready", "failed"):
@@ -97,13 +105,11 @@ def head(state: Path) -> Iterator[HeadAddress]:
         dashboard=record["dashboard"],
         token_path=str(home.ray_token),
     )
-    supervisor.terminate()
-    assert supervisor.wait(20) == 0
-    assert heads.recorded_processes(files) == []
+    close()
 
 
 @pytest.fixture(scope="session")
-def driver(head: HeadAddress) -> Iterator[HeadAddress]:
+def driver(head: HeadAddress, closers: list[Callable[[], None]]) -> Iterator[HeadAddress]:
     """This process, connected to the head as the controller is."""
     import ray
     from ray._raylet import Config
@@ -111,6 +117,7 @@ def driver(head: HeadAddress) -> Iterator[HeadAddress]:
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": head.token_path}
     os.environ.pop("RAY_ADDRESS", None)
     Config.initialize("")  # the tests have imported Ray already, and it reads its mode only then
+    closers.append(ray.shutdown)
     ray.init(head.address, namespace=head.namespace, log_to_driver=False, configure_logging=False)
     yield head
     ray.shutdown()
