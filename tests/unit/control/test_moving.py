@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlark.errors import ConflictError, NotFound, PlacementError
-from rlark.testing import a_node, job_text
+from rlark.testing import a_node, job_text, run_through
 
 
 def test_stopping_a_queued_job_ends_it_at_once(platform):
@@ -25,6 +25,16 @@ def test_stopping_a_running_job(platform):
     assert platform.controller.stop("demo")["status"]["phase"] == "Stopped"
     assert platform.cluster.worker("demo").stops == [7.0]
     assert platform.cluster.leases() == []
+
+
+def test_what_a_job_gives_back_shows_at_once(platform):
+    platform.controller.submit(job_text(gpu=2))
+    platform.clock.advance(3)
+    platform.tick()  # the nodes are looked at again while the job holds them
+    run_through(platform.cluster.worker("demo"))
+    platform.tick()
+    assert platform.status()["lease"] is None
+    assert [node.free_gpus for node in platform.reader.inventory().nodes] == [2]
 
 
 def test_a_stop_that_hangs_is_forced(platform):
