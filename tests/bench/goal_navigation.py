@@ -1,6 +1,6 @@
 """One training run of the bench task until 90 % of the last 200 finished episodes succeeded.
 
-    python -m tests.bench.goal_navigation {rlark|sb3|sb3_default} SEED
+    python -m tests.bench.goal_navigation {rlark|sb3} SEED
 
 Prints `{seconds, cpu_seconds, steps}`: no import, no set-up of the environment, no export, no evaluation.
 Every side learns in the same `engines.tasks` environment, with the nets, epochs and minibatches of
@@ -65,24 +65,20 @@ def rlark(seed: int) -> dict[str, float]:
     return clock.read(steps)
 
 
-def stable_baselines3(seed: int, *, defaults: bool) -> dict[str, float]:
+def stable_baselines3(seed: int) -> dict[str, float]:
     """stable-baselines3's PPO over the same vectorised environment."""
     from engines.starter_ppo.config import Config
     from tests.bench.sb3 import Robots, learner
 
     chosen = Config.model_validate(effective())
-    robots = Robots(chosen.task, 8 if defaults else chosen.env.train.total_num_envs, seed, RECENT)
-    model = learner(robots, seed, None if defaults else chosen)
+    robots = Robots(chosen.task, chosen.env.train.total_num_envs, seed, RECENT)
+    model = learner(robots, seed, chosen)
     clock = Clock()
     model.learn(MOST_STEPS, callback=robots.until(SUCCESS))
     return clock.read(model.num_timesteps)
 
 
-SIDES: dict[str, Callable[[int], dict[str, float]]] = {
-    "rlark": rlark,
-    "sb3": lambda seed: stable_baselines3(seed, defaults=False),
-    "sb3_default": lambda seed: stable_baselines3(seed, defaults=True),
-}
+SIDES: dict[str, Callable[[int], dict[str, float]]] = {"rlark": rlark, "sb3": stable_baselines3}
 
 if __name__ == "__main__":
     print(json.dumps(SIDES[sys.argv[1]](int(sys.argv[2]))))

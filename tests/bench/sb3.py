@@ -68,11 +68,9 @@ class Robots(VecEnv):
     def set_attr(self, *_: Any, **__: Any) -> None: ...
 
 
-def learner(robots: Robots, seed: int, config: Config | None) -> PPO:
-    """PPO on one thread: with our nets, epochs and minibatches, or with its own defaults."""
+def learner(robots: Robots, seed: int, config: Config) -> PPO:
+    """PPO on one thread, with our nets, epochs and minibatches."""
     torch.set_num_threads(1)
-    if config is None:
-        return PPO("MlpPolicy", robots, seed=seed, device="cpu")
     hidden = list(config.actor.model.hidden_dims)
     return PPO(
         "MlpPolicy",
