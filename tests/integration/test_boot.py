@@ -21,81 +21,22 @@ from rlark.boot import state as boot_state
 from rlark.control.reader import LedgerReader
 from rlark.folder import Home, read_json
 from rlark.host import head as heads
-from rlark.host import ports, process
+from rlark.host import process
 from rlark.host.ray_start import short_temp_dir
+from tests.integration.booting import (
+    boot,
+    command,
+    everything,
+    free_port,
+    get,
+    new_home,
+    nothing_left,
+    one,
+    supervisor_of,
+    until,
+)
 
 pytestmark = pytest.mark.integration
-
-
-def free_port():
-    return ports.free_ports(1)[0]
-
-
-def command(verb, home, *options):
-    return [sys.executable, "-m", "rlark.boot", verb, "--home", str(home.root), *map(str, options)]
-
-
-def boot(verb, home, *options, **env):
-    """Run the command; its exit code, its JSON and its talk."""
-    done = subprocess.run(
-        command(verb, home, *options),
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=dict(os.environ) | env,
-    )
-    return done.returncode, json.loads(done.stdout.strip().splitlines()[-1]), done.stderr
-
-
-def get(home, path, timeout=2):
-    """GET from the platform: status and body; status 0 without an answer."""
-    request = urllib.request.Request(
-        f"{read_json(home.platform)['address']}{path}", headers={"Authorization": f"Bearer {home.token.read_text()}"}
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=timeout) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, ""
-    except OSError:
-        return 0, ""
-
-
-def until(condition, seconds, what):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"not within {seconds} s: {what}")
-
-
-def supervisor_of(home):
-    return process.ProcessId.from_json(read_json(home.platform)["supervisor"])
-
-
-def everything(home):
-    """Supervisor and all below it."""
-    top = supervisor_of(home)
-    return [top, *process.descendants(top.pid)]
-
-
-def one(home, title):
-    """The process of the platform whose command line holds a text."""
-    found = [each for each in everything(home) if title in process.command(each.pid)]
-    assert len(found) == 1, [process.describe(each) for each in found]
-    return found[0]
-
-
-def nothing_left(processes):
-    return not [each for each in processes if process.alive(each)]
-
-
-def new_home(state, name):
-    home = Home(state / name)
-    home.create()
-    return home
 
 
 JOB = """
@@ -244,8 +185,7 @@ def test_the_controller_comes_back_and_its_job_runs_on(platform, slow_job):
     killed = one(platform, "ray::ControllerActor")
     os.kill(killed.pid, signal.SIGKILL)
     until(lambda: not process.alive(killed), 5, "killed")
-    status, body = get(platform, "/readyz", timeout=20)
-    assert status == 200, body
+    until(lambda: get(platform, "/readyz", timeout=20)[0] == 200, 40, "the new controller has looked at the cluster")
     assert one(platform, "ray::ControllerActor") != killed
     standing = slow_job()
     assert (standing["phase"], standing["attempt"], standing["ranks"]) == ("Running", 1, ranks)
