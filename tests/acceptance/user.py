@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RLARK = Path(sys.executable).with_name("rlark")
 TOY = ROOT / "tests/engine_for_tests"
 PATIENCE_S = 120
+AT_A_SHELL = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
 SPEC_KEYS = ("priority", "terminationGrace", "activeDeadline", "restartPolicy", "backoffLimit")
 
 
@@ -37,9 +38,11 @@ class User:
         }
 
     def start(self, *arguments: str | Path, **more: Any) -> subprocess.Popen[str]:
-        """Start `rlark` and do not wait."""
+        """Start `rlark` and do not wait; Ctrl-C reaches it, though the suite may run where it is ignored."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
-        return subprocess.Popen([RLARK, *arguments], text=True, env=self.env, cwd=ROOT, **(pipes | more))
+        return subprocess.Popen(
+            [sys.executable, "-c", AT_A_SHELL, RLARK, *arguments], text=True, env=self.env, cwd=ROOT, **(pipes | more)
+        )
 
     def rlark(self, *arguments: str | Path, code: int | None = 0, stdin: str | None = None) -> str:
         """Run `rlark`; gives its standard output, or both outputs where it is expected to fail."""

@@ -84,7 +84,7 @@ def slow_job(platform):
     boot_state.call(
         platform, read_json(platform.platform)["address"], "POST", "/api/v1/rlinf.io/v1alpha1/jobs", yaml.safe_load(JOB)
     )
-    until(lambda: status()["progress"] is not None, 60, "the Job has learned something")
+    until(lambda: status()["progress"] and status()["ranks"], 60, "the Job has learned something")
     return status
 
 
