@@ -26,7 +26,7 @@ from rlark.cluster.on_ray.leases import Group
 from rlark.cluster.on_ray.nodes import RayNode, Reports
 from rlark.cluster.on_ray.reports import ReportFiles
 from rlark.errors import ClusterError
-from rlark.folder import Home, JobFolder
+from rlark.folder import Home, JobFolder, read_json
 from rlark.host import process
 from rlark.host.clock import Clock
 from rlark.host.process import ProcessId
@@ -177,7 +177,7 @@ class RayCluster:
             "exec " + shlex.join([*self._command, str(folder.root)]),
             node_id="" if self._is_head(lease.node_id) else lease.node_id,
             env=self._job_env(grace_s),
-            metadata={"rlark.io/job": lease.job, "rlark.io/attempt": str(lease.attempt)},
+            metadata=_metadata(lease, folder),
         )
         self._ask_at[submission_id] = self._clock.monotonic() + ASK_S
         return Handle(lease.job, lease.attempt, submission_id, str(folder.root))
@@ -319,3 +319,11 @@ class RayCluster:
 def _submission_id(group: Group) -> str:
     """What the Ray Job of a lease's worker is called; another head's lease gives another name."""
     return f"{group.name}-{group.id[:8]}"
+
+
+def _metadata(lease: Lease, folder: JobFolder) -> dict[str, str]:
+    """What Ray's dashboard shows beside the Job; the components too, for a fused run has no actors to see."""
+    placement = (read_json(folder.plan) or {}).get("placement")
+    components = ",".join(placement) if isinstance(placement, dict) else ""
+    shown = {"rlark.io/job": lease.job, "rlark.io/attempt": str(lease.attempt)}
+    return shown | ({"rlark.io/components": components} if components else {})
