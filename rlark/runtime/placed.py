@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from functools import partial
 from typing import TypeVar
@@ -11,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from rlark.errors import UsageError
+from rlark.host.ports import free_ports
 from rlark.runtime.assignment import Assignment
 from rlark.runtime.component import DeviceUse, Metrics, Shape, State
 from rlark.runtime.exchange import columns
@@ -36,7 +36,8 @@ class PlacedTrainer:
             group: starts processes.
         """
         plan = assignment.plan
-        ports = _free_ports([component for component in plan.placement if plan.world_size(component) > 1])
+        gathering = [component for component in plan.placement if plan.world_size(component) > 1]
+        ports = dict(zip(gathering, free_ports(len(gathering)), strict=True))
         ranks = ranks_of(plan, assignment.lease, ports)
         self._lease = assignment.lease
         self._ranks = {name: [rank for rank in ranks if rank.component == name] for name in COMPONENTS}
@@ -123,12 +124,3 @@ def _posting(assignment: Assignment, program: str, rank: Rank, sockets: str) -> 
         log=str(folder.logs(assignment.lease.attempt) / rank.log),
         work=str(folder.work),
     )
-
-
-def _free_ports(components: list[str]) -> dict[str, int]:
-    """A port for each component whose ranks may want to gather; held together, so that they differ."""
-    held = {component: socket.create_server(("127.0.0.1", 0)) for component in components}
-    ports = {component: server.getsockname()[1] for component, server in held.items()}
-    for server in held.values():
-        server.close()
-    return ports
