@@ -3,7 +3,7 @@
 One writer for each file, everyone else reads:
 
     controller  job.yaml  plan.json  lease.json  request.json  events.jsonl
-    worker      worker.jsonl  env.json  scripts/  logs/attempt-N/{stdout,stderr}.log
+    worker      worker.jsonl  env.json  scripts/  head/  scratch/  logs/attempt-N/{stdout,stderr}.log
     the run     metrics.jsonl  ranks.json  failure.json  checkpoints/  artifacts/  tensorboard/
                 logs/attempt-N/<component>-<rank>.log  and result.json last
 
@@ -73,6 +73,11 @@ class Home:
     def volumes(self) -> Path:
         """Named folders that Jobs mount."""
         return self.root / "volumes"
+
+    @property
+    def secrets(self) -> Path:
+        """The secret store: one file of mode 0600 for each secret."""
+        return self.root / "secrets"
 
     def job(self, name: str) -> JobFolder:
         """The folder of one Job."""
@@ -178,6 +183,21 @@ class JobFolder:
     def scripts(self) -> Path:
         """Prepare and run script of the current attempt, readable by their owner only."""
         return self.root / "scripts"
+
+    @property
+    def head(self) -> Path:
+        """State, token and start log of the attempt's own Ray head."""
+        return self.root / "head"
+
+    @property
+    def scratch(self) -> Path:
+        """Folders of the attempt's own that are mounted elsewhere, `scratch/<index of the mount>`."""
+        return self.root / "scratch"
+
+    @property
+    def home(self) -> Home:
+        """The state directory that it lies in."""
+        return Home(self.root.parent.parent)
 
     def logs(self, attempt: int) -> Path:
         """The logs of one attempt, counted from 1."""

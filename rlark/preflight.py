@@ -22,6 +22,7 @@ from rlark.engine import Engine, find_engines, load_attribute
 from rlark.errors import UsageError
 from rlark.plan.decide import chosen, decide
 from rlark.plan.facts import Facts
+from rlark.plan.isolation import wants_bubblewrap
 from rlark.plan.node import HOSTNAME, Inventory, Node
 from rlark.plan.placement import Placement
 from rlark.plan.plan import Plan, RankPlacement
@@ -211,21 +212,38 @@ def look_here(job: Job, node: Node, home: Home | None = None) -> Facts:
         home: the state directory, where jobs are kept.
     """
     from rlark.folder import Home
+    from rlark.host import sandbox
+    from rlark.secrets import SecretStore
 
-    sources = {mount.host_path for mount in job.worker.ray.mounts if mount.host_path}
+    home = home or Home.find()
+    worker = job.worker
+    sources = {mount.host_path for mount in worker.ray.mounts if mount.host_path}
+    refs = [variable.value_from.secret_ref for variable in worker.ray.env if variable.value_from is not None]
+    store = SecretStore(home.secrets)
     found = look_elsewhere(job, node)
     wanted = [engine for engine in found.engines.values() if engine.id == _engine_named(job)]
     return replace(
         found,
         unmet={engine.id: tuple(engine.unmet()) for engine in wanted},
         missing_mounts=frozenset(source for source in sources if not _exists(source)),
-        free_disk=_free(home or Home.find()),
+        free_disk=_free(home),
+        no_bubblewrap=sandbox.unavailable() if wants_bubblewrap(worker) else None,
+        missing_secrets=frozenset((ref.name, ref.key) for ref in refs if (ref.name, ref.key) not in store),
     )
 
 
-def look_elsewhere(_job: Job, _node: Node) -> Facts:
-    """What is known without being on the node: which engines there are."""
-    return Facts(engines=engines())
+def look_elsewhere(job: Job, _node: Node) -> Facts:
+    """What is known without being on the node: which engines there are, and what bash says of the scripts."""
+    scripts = {"prepareScript": job.worker.prepare, "runScript": job.worker.run}
+    said = {key: _syntax_error(text) for key, text in scripts.items() if text}
+    return Facts(engines=engines(), script_errors={key: error for key, error in said.items() if error is not None})
+
+
+@functools.lru_cache(maxsize=64)
+def _syntax_error(script: str) -> tuple[int, str] | None:
+    from rlark.host.bash import syntax_error
+
+    return syntax_error(script)
 
 
 def is_here(node: Node, inventory: Inventory) -> bool:

@@ -8,10 +8,11 @@ from typing import Any
 
 from rlark.engine import Engine
 from rlark.plan.facts import Facts
+from rlark.plan.isolation import head_of, planned, sandbox_of
 from rlark.plan.node import Inventory, Node
 from rlark.plan.placement import Placement, resolve
-from rlark.plan.plan import Ask, Output, Plan, Signal
-from rlark.plan.rules import engine, image, node, outputs, shape, single_node
+from rlark.plan.plan import Ask, Output, Plan, SecretSource, Signal
+from rlark.plan.rules import engine, image, isolation, kubernetes, node, outputs, scripts, secrets, shape, single_node
 from rlark.plan.rules.rlinf import check_configuration
 from rlark.plan.rules.rule import RAY, Case, Spoils, check_all, nothing_spoilt
 from rlark.spec.finding import Finding, errors_of
@@ -22,7 +23,17 @@ PYTHON = "{python}"
 PROGRESS = r"iter \d+/\d+"
 """The line an engine prints at its first iteration."""
 
-_BEFORE = (*shape.RULES, *single_node.RULES, *engine.RULES, *image.RULES, *outputs.RULES)
+_BEFORE = (
+    *shape.RULES,
+    *single_node.RULES,
+    *kubernetes.RULES,
+    *engine.RULES,
+    *image.RULES,
+    *scripts.RULES,
+    *secrets.RULES,
+    *outputs.RULES,
+    *isolation.RULES,
+)
 _AFTER = node.RULES
 
 
@@ -135,7 +146,14 @@ def _plan(case: Case) -> Plan | None:
         prepare=worker.prepare,
         run=worker.run,
         env={variable.name: variable.value for variable in worker.ray.env if variable.value is not None},
-        head="platform",
+        secrets={
+            variable.name: SecretSource(name=source.secret_ref.name, key=source.secret_ref.key)
+            for variable in worker.ray.env
+            if (source := variable.value_from) is not None
+        },
+        mounts=[planned(mount) for mount in worker.ray.mounts],
+        head=head_of(worker),
+        sandbox=sandbox_of(worker, case.facts),
         signal=_signal(worker, case.engine),
         outputs=[Output(path=output.path, min_bytes=output.min_bytes) for output in worker.expect.outputs],
         evidence=case.engine is not None,

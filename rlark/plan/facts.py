@@ -19,6 +19,9 @@ class Facts:
         unmet: engine id -> what it lacks on the node; an engine that was not looked at is absent.
         missing_mounts: mount sources that do not exist on the node.
         free_disk: bytes free where jobs are kept; None when nobody looked.
+        no_bubblewrap: why bubblewrap does not work on the node; empty where it does, None when nobody looked.
+        script_errors: `prepareScript` or `runScript` -> line (from 1) and bash's words, where bash cannot read it.
+        missing_secrets: `(name, key)` of entries that are not in the server's secret store; None when nobody looked.
         config_findings: what the engine's own model says about the configuration.
         config_settled: the configuration with the engine's defaults filled in; None where its model
             does not take it, or there is no engine.
@@ -30,6 +33,9 @@ class Facts:
     unmet: Mapping[str, tuple[Requirement, ...]] = field(default_factory=dict)
     missing_mounts: frozenset[str] = frozenset()
     free_disk: int | None = None
+    no_bubblewrap: str | None = None
+    script_errors: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    missing_secrets: frozenset[tuple[str, str]] | None = None
     config_findings: tuple[Finding, ...] = ()
     config_settled: Mapping[str, Any] | None = None
     config_path: str = "spec.tasks[0].ray.config.inline"

@@ -51,6 +51,31 @@ class Output(StoredModel):
     min_bytes: int = 1
 
 
+class PlannedMount(StoredModel):
+    """A folder that the Job sees at a path of its own; exactly one of its sources is given.
+
+    Attributes:
+        path: where the Job sees it, absolute and normalised.
+        host: a folder of the node, absolute and normalised.
+        volume: the name of a folder that rlark keeps under the state directory.
+        scratch: True for a folder of the attempt's own, empty at its start.
+        read_only: True when the Job must not write there.
+    """
+
+    path: str
+    host: str = ""
+    volume: str = ""
+    scratch: bool = False
+    read_only: bool = False
+
+
+class SecretSource(StoredModel):
+    """Which entry of the secret store a variable is read from."""
+
+    name: str
+    key: str
+
+
 class Ask(StoredModel):
     """The capacity a Job asks of a node; memory and shm in bytes, 0 when not counted."""
 
@@ -77,7 +102,10 @@ class Plan(StoredModel):
         prepare: the prepare script; empty when absent or blank.
         run: the run script; empty when absent or blank.
         env: the Job's own environment variables.
+        secrets: variable -> where its value is read from when the attempt starts; the value stands nowhere else.
+        mounts: folders that the Job sees.
         head: which Ray head runs it: `platform` or `job`.
+        sandbox: `bubblewrap` where mounts, or the processes of a head of its own, are fenced in; else `none`.
         signal: the first sign of life.
         outputs: expected files.
         evidence: True when SHA256SUMS and result.json must be there and hold (an engine's run).
@@ -100,7 +128,10 @@ class Plan(StoredModel):
     prepare: str = ""
     run: str = ""
     env: Mapping[str, str] = Field(default_factory=dict)
+    secrets: Mapping[str, SecretSource] = Field(default_factory=dict)
+    mounts: list[PlannedMount] = Field(default_factory=list)
     head: str = "platform"
+    sandbox: str = "none"
     signal: Signal | None = None
     outputs: list[Output] = Field(default_factory=list)
     evidence: bool = False
@@ -109,6 +140,11 @@ class Plan(StoredModel):
     grace_s: float = 30
     backoff_limit: int = 0
     tensorboard: str = ""
+
+    @property
+    def own_pids(self) -> bool:
+        """True when the run has process numbers of its own: what it writes down as a pid is not the worker's."""
+        return self.head == "job" and self.sandbox == "bubblewrap"
 
     def world_size(self, component: str) -> int:
         """How many ranks a component has; 0 when it is not placed."""

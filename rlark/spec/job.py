@@ -136,14 +136,17 @@ class Mount(Written):
         description="A named folder kept under the state directory, 1 to 63 of a-z, 0-9 and '-'.",
         examples=["goalnav-out"],
     )
+    scratch: bool = Field(default=False, description="True for an empty folder that each attempt gets anew.")
     mount_path: str = Field(description="Where the Job sees it, absolute.", examples=["/mnt/dataset"])
     read_only: bool = Field(default=False, description="True when the Job must not write there.")
 
     @model_validator(mode="after")
     def _one_source(self) -> Mount:
-        if (self.host_path is None) == (self.volume is None):
+        if (self.host_path is not None) + (self.volume is not None) + self.scratch != 1:
             raise PydanticCustomError(
-                "RL035", "the mount at {path} needs hostPath or volume, and not both", {"path": self.mount_path}
+                "RL035",
+                "the mount at {path} needs one of hostPath, volume and scratch: true, and not several",
+                {"path": self.mount_path},
             )
         return self
 

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from posixpath import isabs, normpath
 
+from rlark.plan.mounts import covers
 from rlark.plan.rules.rule import RAY, TASK, Case, Rule
 from rlark.spec.finding import Finding
-
-
-def covers(mount: str, path: str) -> bool:
-    """True when an absolute path lies at or below a mount point."""
-    mount, path = normpath(mount), normpath(path)
-    return path == mount or path.startswith(mount.rstrip("/") + "/")
 
 
 def _mount_sources(case: Case) -> Iterator[Finding]:
