@@ -60,7 +60,9 @@ class Metadata(Written):
     labels: dict[str, str] = Field(
         default_factory=dict, description="Words to find the Job by.", examples=[{"team": "navigation"}]
     )
-    annotations: dict[str, str] = Field(default_factory=dict, description="Notes for programs and people.")
+    annotations: dict[str, str] = Field(
+        default_factory=dict, description="Notes for programs and people.", examples=[{"note": "first try"}]
+    )
 
 
 class Resources(Written):
@@ -105,7 +107,9 @@ class SecretRef(Written):
 class ValueFrom(Written):
     """Where a variable's value is read from."""
 
-    secret_ref: SecretRef = Field(description="A secret of the server's store.")
+    secret_ref: SecretRef = Field(
+        description="A secret of the server's store.", examples=[{"name": "huggingface", "key": "token"}]
+    )
 
 
 class EnvVar(Written):
@@ -113,7 +117,11 @@ class EnvVar(Written):
 
     name: str = Field(description="The variable's name.", examples=["MUJOCO_GL"])
     value: str | None = Field(default=None, description="Its value; a text, so quote numbers.", examples=["egl"])
-    value_from: ValueFrom | None = Field(default=None, description="Where its value comes from, instead of `value`.")
+    value_from: ValueFrom | None = Field(
+        default=None,
+        description="Where its value comes from, instead of `value`.",
+        examples=[{"secretRef": {"name": "huggingface", "key": "token"}}],
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> EnvVar:
@@ -136,9 +144,11 @@ class Mount(Written):
         description="A named folder kept under the state directory, 1 to 63 of a-z, 0-9 and '-'.",
         examples=["goalnav-out"],
     )
-    scratch: bool = Field(default=False, description="True for an empty folder that each attempt gets anew.")
+    scratch: bool = Field(
+        default=False, description="True for an empty folder that each attempt gets anew.", examples=[True]
+    )
     mount_path: str = Field(description="Where the Job sees it, absolute.", examples=["/mnt/dataset"])
-    read_only: bool = Field(default=False, description="True when the Job must not write there.")
+    read_only: bool = Field(default=False, description="True when the Job must not write there.", examples=[True])
 
     @model_validator(mode="after")
     def _one_source(self) -> Mount:
@@ -155,7 +165,9 @@ class Origin(Written):
     """Where an inline configuration was composed from."""
 
     path: str = Field(description="The file it was composed from.", examples=["/home/me/configs/originbot_ppo.yaml"])
-    overrides: list[str] = Field(default_factory=list, description="The overrides that were applied.")
+    overrides: list[str] = Field(
+        default_factory=list, description="The overrides that were applied.", examples=[["algorithm.seed=7"]]
+    )
 
 
 class ConfigSource(Written):
@@ -164,14 +176,24 @@ class ConfigSource(Written):
     path: str | None = Field(
         default=None, description="A YAML file, relative to the Job file.", examples=["../configs/originbot_ppo.yaml"]
     )
-    dir: str | None = Field(default=None, description="A Hydra configuration folder, together with `name`.")
-    name: str | None = Field(default=None, description="The configuration's name in `dir`, without .yaml.")
-    inline: dict[str, Any] | None = Field(default=None, description="The configuration itself.")
+    dir: str | None = Field(
+        default=None, description="A Hydra configuration folder, together with `name`.", examples=["../configs"]
+    )
+    name: str | None = Field(
+        default=None, description="The configuration's name in `dir`, without .yaml.", examples=["originbot_ppo"]
+    )
+    inline: dict[str, Any] | None = Field(
+        default=None,
+        description="The configuration itself.",
+        examples=[{"cluster": {"num_nodes": 1, "component_placement": {"actor,rollout,env": 0}}}],
+    )
     overrides: list[str] = Field(
         default_factory=list, description="Hydra overrides, applied in order.", examples=[["algorithm.seed=7"]]
     )
     origin: Origin | None = Field(
-        default=None, description="Where an inline configuration was composed from; written by rlark."
+        default=None,
+        description="Where an inline configuration was composed from; written by rlark.",
+        examples=[{"path": "/home/me/configs/originbot_ppo.yaml", "overrides": ["algorithm.seed=7"]}],
     )
 
     @model_validator(mode="after")
@@ -197,14 +219,30 @@ class Ray(Written):
         description="A container image with an explicit tag or a digest; checked and recorded, not used on a host.",
         examples=["registry.example.com/rlinf:v0.3.0"],
     )
-    resources: Resources = Field(default=Resources(), description="What the Job takes of its node.")
-    env: list[EnvVar] = Field(default_factory=list, description="Environment variables of the Job.")
-    mounts: list[Mount] = Field(default_factory=list, description="Folders the Job sees.")
-    config: ConfigSource | None = Field(default=None, description="The configuration of an engine, or of RLinf.")
-    head: Literal["auto", "platform", "job"] = Field(
-        default="auto", description="Which Ray head runs it: the platform's, or one of its own."
+    resources: Resources = Field(
+        default=Resources(), description="What the Job takes of its node.", examples=[{"cpu": 2, "gpu": 1}]
     )
-    sandbox: Literal["auto", "none", "bubblewrap"] = Field(default="auto", description="How the Job is fenced in.")
+    env: list[EnvVar] = Field(
+        default_factory=list,
+        description="Environment variables of the Job.",
+        examples=[[{"name": "MUJOCO_GL", "value": "egl"}]],
+    )
+    mounts: list[Mount] = Field(
+        default_factory=list,
+        description="Folders the Job sees.",
+        examples=[[{"name": "out", "volume": "goalnav-out", "mountPath": "/mnt/checkpoints"}]],
+    )
+    config: ConfigSource | None = Field(
+        default=None,
+        description="The configuration of an engine, or of RLinf.",
+        examples=[{"path": "../configs/originbot_ppo.yaml", "overrides": ["algorithm.seed=7"]}],
+    )
+    head: Literal["auto", "platform", "job"] = Field(
+        default="auto", description="Which Ray head runs it: the platform's, or one of its own.", examples=["job"]
+    )
+    sandbox: Literal["auto", "none", "bubblewrap"] = Field(
+        default="auto", description="How the Job is fenced in.", examples=["bubblewrap"]
+    )
 
 
 class FirstSignal(Written):
@@ -244,16 +282,26 @@ class ExpectedOutput(Written):
 class Expect(Written):
     """What proves that the Job works."""
 
-    first_signal: FirstSignal | None = Field(default=None, description="The first sign of life.")
-    outputs: list[ExpectedOutput] = Field(default_factory=list, description="Files that must be there at the end.")
-    gate: bool = Field(default=False, description="True when a failed quality gate makes the Job Failed.")
+    first_signal: FirstSignal | None = Field(
+        default=None, description="The first sign of life.", examples=[{"pattern": "iter 1/", "within": "5m"}]
+    )
+    outputs: list[ExpectedOutput] = Field(
+        default_factory=list,
+        description="Files that must be there at the end.",
+        examples=[[{"path": "policy.onnx", "minBytes": 1024}]],
+    )
+    gate: bool = Field(
+        default=False, description="True when a failed quality gate makes the Job Failed.", examples=[True]
+    )
 
 
 class Worker(Written):
     """The one process that runs the Job: the only entry of `spec.tasks`."""
 
     name: str = Field(description="Always `worker`.", examples=["worker"])
-    head: bool = Field(default=False, description="True: the worker is the Header, which starts the Job.")
+    head: bool = Field(
+        default=False, description="True: the worker is the Header, which starts the Job.", examples=[True]
+    )
     role: str = Field(default="", description="Kept for RLark; without meaning here.", examples=["Actor"])
     agent_type: str = Field(default="Ray", description="Ray.", examples=["Ray"])
     node_selector: dict[str, str] = Field(
@@ -262,19 +310,35 @@ class Worker(Written):
         examples=[{"rlark.io/node-category-cloud": "true"}],
     )
     prepare_script: str = Field(
-        default="", description="Bash that is sourced first; exports, cd and activate persist. Blank is absent."
+        default="",
+        description="Bash that is sourced first; exports, cd and activate persist. Blank is absent.",
+        examples=["source .venv/bin/activate\n"],
     )
-    ray: Ray = Field(default=Ray(), description="How the Job runs on Ray.")
-    kubernetes: dict[str, JsonValue] | None = Field(default=None, description="RLark's Kubernetes form of the Job.")
+    ray: Ray = Field(
+        default=Ray(),
+        description="How the Job runs on Ray.",
+        examples=[{"resources": {"cpu": 2}, "config": {"path": "../configs/originbot_ppo.yaml"}}],
+    )
+    kubernetes: dict[str, JsonValue] | None = Field(
+        default=None,
+        description="RLark's Kubernetes form of the Job.",
+        examples=[{"workload": {"template": {"spec": {"containers": [{"name": "main"}]}}}}],
+    )
     run_script: str = Field(
         default="",
         description="Bash that is the run, instead of an engine. Blank is absent.",
         examples=["python train.py"],
     )
     tensor_board_dir: str = Field(
-        default="", description="Where TensorBoard's event files go; the job folder's own when empty."
+        default="",
+        description="Where TensorBoard's event files go; the job folder's own when empty.",
+        examples=["/mnt/checkpoints/tb"],
     )
-    expect: Expect = Field(default=Expect(), description="What proves that the Job works.")
+    expect: Expect = Field(
+        default=Expect(),
+        description="What proves that the Job works.",
+        examples=[{"outputs": [{"path": "policy.onnx", "minBytes": 1024}]}],
+    )
 
     @property
     def prepare(self) -> str:
@@ -290,21 +354,28 @@ class Worker(Written):
 class Spec(Written):
     """What is to run, and how it may end."""
 
-    tasks: Annotated[list[Worker], BeforeValidator(_not_empty)] = Field(description="Exactly one, named `worker`.")
-    stopped: bool = Field(default=False, description="True: accepted, and not started.")
-    priority: int = Field(default=0, description="Higher runs earlier; first come, first served within one.")
+    tasks: Annotated[list[Worker], BeforeValidator(_not_empty)] = Field(
+        description="Exactly one, named `worker`.",
+        examples=[[{"name": "worker", "head": True, "runScript": "python train.py\n"}]],
+    )
+    stopped: bool = Field(default=False, description="True: accepted, and not started.", examples=[True])
+    priority: int = Field(
+        default=0, description="Higher runs earlier; first come, first served within one.", examples=[10]
+    )
     restart_policy: Literal["Never", "OnFailure"] = Field(
-        default="Never", description="Whether a failed attempt is followed by another."
+        default="Never", description="Whether a failed attempt is followed by another.", examples=["OnFailure"]
     )
     backoff_limit: Annotated[int, Field(ge=0)] = Field(
-        default=0, description="How many further attempts OnFailure allows."
+        default=0, description="How many further attempts OnFailure allows.", examples=[2]
     )
     active_deadline: Duration | None = Field(default=None, description="How long an attempt may take.", examples=["2h"])
     termination_grace: Duration = Field(
         default="30s", description="How long a stopped Job may take to end by itself.", examples=["30s"]
     )
-    domain: str = Field(default="", description="Only empty: one node needs no cross-cluster network.")
-    ssh_public_key: str = Field(default="", description="An SSH public key; checked and recorded.")
+    domain: str = Field(default="", description="Only empty: one node needs no cross-cluster network.", examples=[""])
+    ssh_public_key: str = Field(
+        default="", description="An SSH public key; checked and recorded.", examples=["ssh-ed25519 AAAA... me@laptop"]
+    )
 
     @property
     def deadline_s(self) -> float | None:
@@ -322,8 +393,14 @@ class Job(Written):
 
     api_version: str = Field(description="Always rlinf.io/v1alpha1.", examples=[API_VERSION])
     kind: str = Field(description="Always Job.", examples=[KIND])
-    metadata: Metadata = Field(description="What the Job is called.")
-    spec: Spec = Field(description="What is to run, and how it may end.")
+    metadata: Metadata = Field(
+        description="What the Job is called.",
+        examples=[{"name": "originbot-goalnav", "labels": {"team": "navigation"}}],
+    )
+    spec: Spec = Field(
+        description="What is to run, and how it may end.",
+        examples=[{"tasks": [{"name": "worker", "head": True, "runScript": "python train.py\n"}]}],
+    )
 
     @property
     def name(self) -> str:
