@@ -18,7 +18,8 @@ LOOK = """\
 import ray
 ray.init(log_to_driver=False)
 (node,) = ray.nodes()
-print("nodes", len(ray.nodes()), "cpus", ray.cluster_resources().get("CPU"), "gpus", ray.cluster_resources().get("GPU", 0))
+has = ray.cluster_resources()
+print("nodes", len(ray.nodes()), "cpus", has.get("CPU"), "gpus", has.get("GPU", 0))
 print("session", ray._private.worker.global_worker.node.session_name)
 """
 
