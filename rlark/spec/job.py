@@ -14,7 +14,8 @@ from pydantic import BeforeValidator, Field, JsonValue, field_validator, model_v
 from pydantic_core import PydanticCustomError
 
 from rlark.model import Written
-from rlark.spec.quantity import cpu_count, memory_bytes, seconds
+from rlark.spec.quantity import Duration, seconds
+from rlark.spec.resources import Resources
 
 API_VERSION = "rlinf.io/v1alpha1"
 KIND = "Job"
@@ -24,30 +25,10 @@ SAFETY_CONFIRMED = "rlark.io/device-safety-confirmed"
 """The annotation, to be `"true"`, without which nothing moves a real robot."""
 
 
-def _checked_cpu(value: object) -> object:
-    cpu_count(value)
-    return value
-
-
-def _checked_memory(value: object) -> object:
-    memory_bytes(value)
-    return value
-
-
-def _checked_duration(value: object) -> object:
-    seconds(value)
-    return value
-
-
 def _not_empty(tasks: object) -> object:
     if isinstance(tasks, list) and not tasks:
         raise PydanticCustomError("RL028", "there is no task, and a Job has exactly one, named worker")
     return tasks
-
-
-Cpu = Annotated[int | float | str, BeforeValidator(_checked_cpu)]
-Memory = Annotated[int | str, BeforeValidator(_checked_memory)]
-Duration = Annotated[str, BeforeValidator(_checked_duration)]
 
 
 class Metadata(Written):
@@ -63,38 +44,6 @@ class Metadata(Written):
     annotations: dict[str, str] = Field(
         default_factory=dict, description="Notes for programs and people.", examples=[{"note": "first try"}]
     )
-
-
-class Resources(Written):
-    """What the Job takes of its node; counted in leases, not enforced."""
-
-    cpu: Cpu = Field(default=1, description="CPUs: a number, or thousandths as 500m.", examples=[2])
-    memory: Memory | None = Field(
-        default=None, description="Memory, as 4Gi; not counted when absent.", examples=["4Gi"]
-    )
-    gpu: Annotated[int, Field(ge=0)] | None = Field(
-        default=None,
-        description="GPUs. When absent, what the placement needs, and 0 without a configuration.",
-        examples=[1],
-    )
-    shm: Memory | None = Field(
-        default=None, description="Shared memory under /dev/shm, as 2Gi; not counted when absent.", examples=["2Gi"]
-    )
-
-    @property
-    def cpus(self) -> float:
-        """CPUs."""
-        return cpu_count(self.cpu)
-
-    @property
-    def memory_bytes(self) -> int:
-        """Bytes of memory; 0 when not counted."""
-        return memory_bytes(self.memory) if self.memory is not None else 0
-
-    @property
-    def shm_bytes(self) -> int:
-        """Bytes of shared memory; 0 when not counted."""
-        return memory_bytes(self.shm) if self.shm is not None else 0
 
 
 class SecretRef(Written):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Annotated, TypeVar
+
+from pydantic import BeforeValidator, WithJsonSchema
 
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
 _DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
@@ -78,3 +81,55 @@ def spell_bytes(count: int) -> str:
         if count >= size:
             return f"{count / size:.4g}{unit}" if count / size < 1000 else f"{count // size}{unit}"
     return str(count)
+
+
+Value = TypeVar("Value")
+
+
+def _cpu(value: Value) -> Value:
+    cpu_count(value)
+    return value
+
+
+def _memory(value: Value) -> Value:
+    memory_bytes(value)
+    return value
+
+
+def _duration(value: Value) -> Value:
+    seconds(value)
+    return value
+
+
+Cpu = Annotated[
+    int | float | str,
+    BeforeValidator(_cpu),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0},
+                {"type": "string", "pattern": r"^[0-9]{1,18}(\.[0-9]{1,9})?m?$"},
+            ]
+        }
+    ),
+]
+"""An amount of CPU as it is written."""
+Memory = Annotated[
+    int | str,
+    BeforeValidator(_memory),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0},
+                {"type": "string", "pattern": r"^[0-9]{1,18}(\.[0-9]{1,9})?([KMGTP]i|[kMGTP])?$"},
+            ]
+        }
+    ),
+]
+"""An amount of memory as it is written."""
+Duration = Annotated[
+    str,
+    BeforeValidator(_duration),
+    WithJsonSchema({"type": "string", "pattern": rf"^(?:{_TIME_PART.pattern})+$"}),
+]
+"""A span of time as it is written."""
