@@ -6,23 +6,29 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rlark.host.view import Bind, View
+
+__all__ = ["Bind", "Fence", "Mirror", "View", "fenced", "unavailable"]
+
 PROGRAM = "bwrap"
 _PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True)
-class Bind:
-    """A folder of the node at a path of the Job's.
+class Mirror:
+    """A folder that the Job sees rebuilt, with mount points in it that the node's own folder does not have.
+
+    Nothing can be written straight into it: what would be lost fails instead.
 
     Attributes:
-        source: the folder, absolute; it exists.
-        path: where the Job sees it, absolute and normalised.
-        read_only: True when the Job must not write there.
+        path: the folder, as the Job sees it.
+        binds: what it holds on the node.
+        links: its symbolic links, `(target, path)`.
     """
 
-    source: str
     path: str
-    read_only: bool = False
+    binds: tuple[Bind, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -32,20 +38,53 @@ class Fence:
     Attributes:
         binds: the mounts.
         own_pids: True for process numbers of its own: it sees no other process, and all of it ends with the first.
+        mirrors: folders that hold mount points which the node does not have.
+        made: mount points that were made on the node, for people to know.
     """
 
     binds: tuple[Bind, ...] = ()
     own_pids: bool = False
+    mirrors: tuple[Mirror, ...] = ()
+    made: tuple[str, ...] = ()
+
+    @property
+    def view(self) -> View:
+        """What the processes behind it see."""
+        return View(self.binds)
 
 
 def fenced(argv: Sequence[str], fence: Fence) -> list[str]:
-    """The command that runs `argv` behind a fence; its descriptors, environment and folder are kept."""
-    command = [PROGRAM, "--die-with-parent", "--dev-bind", "/", "/"]
+    """The command that runs `argv` behind a fence; its descriptors, environment and folder are kept.
+
+    It exits with the code of `argv`, and with 128 + n where that was ended by signal n.
+    """
+    mirrors = sorted(fence.mirrors, key=lambda one: one.path)
+    command = [PROGRAM, "--die-with-parent"]
+    if not (mirrors and mirrors[0].path == "/"):
+        command += ["--dev-bind", "/", "/"]
+    steps = [(bind.path, 0, _bind(bind)) for bind in fence.binds]
+    steps += [(mirror.path, 1, _mirror(mirror)) for mirror in mirrors]
     if fence.own_pids:
-        command += ["--unshare-pid", "--proc", "/proc"]
-    for bind in sorted(fence.binds, key=lambda one: one.path):
-        command += ["--ro-bind" if bind.read_only else "--bind", bind.source, bind.path]
+        command += ["--unshare-pid"]
+        steps.append(("/proc", 2, ["--proc", "/proc"]))
+    for _, _, arguments in sorted(steps):
+        command += arguments
+    for mirror in reversed(mirrors):
+        command += ["--remount-ro", mirror.path]
     return [*command, "--", *argv]
+
+
+def _bind(bind: Bind) -> list[str]:
+    return ["--ro-bind" if bind.read_only else "--dev-bind", bind.source, bind.path]
+
+
+def _mirror(mirror: Mirror) -> list[str]:
+    arguments = [] if mirror.path == "/" else ["--tmpfs", mirror.path]
+    for bind in mirror.binds:  # what has gone since it was looked at is left out
+        arguments += ["--ro-bind-try" if bind.read_only else "--dev-bind-try", bind.source, bind.path]
+    for target, path in mirror.links:
+        arguments += ["--symlink", target, path]
+    return arguments
 
 
 def unavailable() -> str:
