@@ -1,14 +1,41 @@
-"""Secrets: what must not be seen is masked before it is written or sent."""
+"""Secrets: kept in files of their owner's, read when an attempt starts, masked wherever they would be seen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import base64
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shlex
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar, cast
+from urllib.parse import quote, quote_plus
 
-from rlark.folder import read_json
+from rlark.errors import NotFound, UsageError
+from rlark.folder import read_json, write_json
 
 MASK = "***"
 SHORTEST = 4
+"""Characters; masking what is shorter would eat the log."""
+LARGEST = 32 * 1024
+"""Bytes of a value; a variable of a process holds 128 KiB."""
+NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
+"""Names and keys."""
+_SURE = 8
+"""Characters; a shorter piece of a base64 text may well stand elsewhere by chance."""
+_WRAPS = (76, 64)
+"""Where `base64` and PEM files break their lines."""
+T = TypeVar("T")
+
+
+class SecretMissing(NotFound):
+    """A secret that the Job refers to is not in the store."""
 
 
 class Redactor:
@@ -21,15 +48,101 @@ class Redactor:
         """Take the values to hide; the longest is replaced first."""
         self._secrets = sorted({s for s in secrets if len(s) >= SHORTEST}, key=len, reverse=True)
 
+    def __bool__(self) -> bool:
+        """Whether there is anything to hide."""
+        return bool(self._secrets)
+
     def __call__(self, text: str) -> str:
         """The text with every secret masked."""
         for secret in self._secrets:
             text = text.replace(secret, MASK)
         return text
 
+    def tree(self, value: T) -> T:
+        """A JSON value with every text in it masked; what describes it, its keys, is left."""
+        if isinstance(value, str):
+            return cast("T", self(value))
+        if isinstance(value, dict):
+            return cast("T", {key: self.tree(one) for key, one in value.items()})
+        if isinstance(value, list | tuple):
+            return cast("T", type(value)(self.tree(one) for one in value))
+        return value
+
+    @property
+    def reach(self) -> int:
+        """The most bytes that a secret takes."""
+        return max((len(secret.encode()) for secret in self._secrets), default=0)
+
+    def place_to_cut(self, data: bytes, at: int) -> int:
+        """Where bytes can be cut at or before a place, so that no secret is cut; the place itself if there is none."""
+        wanted, moved = at, True
+        while moved:
+            moved = False
+            for secret in (secret.encode() for secret in self._secrets):
+                found = data.find(secret, max(0, at - len(secret) + 1), at + len(secret) - 1)
+                if 0 <= found < at:
+                    at, moved = found, True
+        return at or wanted
+
+
+def forms(value: str) -> Iterator[str]:
+    """Everything that a secret may look like in a log: as it is, line by line, encoded and quoted."""
+    lines = [line.strip() for line in value.splitlines() if len(line.strip()) >= SHORTEST]
+    for text in (value, value.strip(), *lines):
+        yield text
+        yield from _quoted(text)
+    yield from _encoded(value.encode())
+    yield from _encoded(value.strip().encode())
+
+
+def _quoted(text: str) -> Iterator[str]:
+    yield json.dumps(text)[1:-1]
+    yield json.dumps(text, ensure_ascii=False)[1:-1]
+    yield repr(text)[1:-1]
+    yield quote(text)
+    yield quote(text, safe="")
+    yield quote_plus(text)
+    yield shlex.quote(text)  # as `set -x` shows it
+    yield text.replace("'", "'\\''")
+
+
+def _encoded(value: bytes) -> Iterator[str]:
+    """The value in base64, alone or amid something else, such as the name of a user before it."""
+    plain = base64.b64encode(value).decode()
+    yield from _both_alphabets(plain)
+    yield from _both_alphabets(plain.rstrip("="))
+    for before in range(3):
+        text = base64.b64encode(bytes(before) + value + bytes(3)).decode()
+        whole = text[-(-8 * before // 6) : 8 * (before + len(value)) // 6]  # what the neighbours have no bit of
+        if len(whole) >= _SURE:
+            yield from _both_alphabets(whole)
+    for width in _WRAPS:
+        yield from (line for line in textwrap.wrap(plain, width) if len(line) >= _SURE)
+
+
+def _both_alphabets(text: str) -> tuple[str, str]:
+    return text, text.replace("+", "-").replace("/", "_")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What may be told of a secret: never its values.
+
+    Attributes:
+        name: the secret.
+        keys: of its values, sorted.
+        updated_at: when one of them was set or deleted last.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    updated_at: datetime
+
 
 class SecretStore:
     """The server's secrets: one JSON file of mode 0600 for each name, `{key: value}`.
+
+    Several processes may use it at once: files are replaced as a whole, and changed by one at a time.
 
     Attributes:
         folder: where they lie; mode 0700.
@@ -46,8 +159,7 @@ class SecretStore:
             ValueError: the file is no secret file.
             OSError: it cannot be read.
         """
-        found = read_json(self.folder / f"{name}.json")
-        value = found.get(key) if found else None
+        value = self._read(name).get(key) if NAME.fullmatch(name) else None
         return value if isinstance(value, str) else None
 
     def __contains__(self, entry: tuple[str, str]) -> bool:
@@ -56,3 +168,109 @@ class SecretStore:
             return self.get(*entry) is not None
         except (OSError, ValueError):
             return False
+
+    def entries(self) -> list[Entry]:
+        """Every secret by name; one whose file cannot be read has no keys.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
+        found = []
+        for path in sorted(self.folder.glob("*.json")):
+            with contextlib.suppress(FileNotFoundError):  # it was deleted meanwhile
+                found.append(self._entry(path.stem))
+        return found
+
+    def put(self, name: str, key: str, value: str) -> Entry:
+        """Set a value.
+
+        Raises:
+            UsageError: the name, the key or the value is none that can be kept.
+            OSError: it cannot be written.
+            ValueError: what is there under that name is no secret file.
+        """
+        _check_names(name, key)
+        _check_value(name, key, value)
+        with self._alone():
+            write_json(self._path(name), {**self._read(name), key: value})
+            return self._entry(name)
+
+    def delete(self, name: str, key: str | None = None) -> None:
+        """Delete a secret, or one of its values; with the last value the secret goes.
+
+        Raises:
+            NotFound: there is none.
+            OSError: it cannot be deleted.
+        """
+        path = self._path(name)
+        with self._alone():
+            if not NAME.fullmatch(name) or not path.exists():
+                raise NotFound(f"there is no secret {name[:100]!r}", hint="see the names with: rlark secrets list")
+            left = self._without(name, key) if key is not None else {}
+            if left:
+                write_json(path, left)
+            else:
+                path.unlink()
+
+    def _without(self, name: str, key: str) -> dict[str, object]:
+        left = self._read(name)
+        if key not in left:
+            hint = f"it has {', '.join(sorted(left)) or 'none'}"
+            raise NotFound(f"the secret {name!r} has no key {key[:100]!r}", hint=hint)
+        return {one: value for one, value in left.items() if one != key}
+
+    def _entry(self, name: str) -> Entry:
+        path = self._path(name)
+        try:
+            keys = tuple(sorted(self._read(name)))
+        except ValueError:
+            keys = ()
+        return Entry(name, keys, datetime.fromtimestamp(path.stat().st_mtime, UTC))
+
+    def _read(self, name: str) -> dict[str, object]:
+        try:
+            return read_json(self._path(name)) or {}
+        except ValueError:  # whose own words may hold what stands in the file
+            raise ValueError(f"{self._path(name)} is no file of secrets") from None
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the folder's lock."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+
+def _check_names(name: str, key: str) -> None:
+    for what, text in (("name", name), ("key", key)):
+        if not NAME.fullmatch(text):
+            raise UsageError(
+                f"{text[:100]!r} cannot be the {what} of a secret",
+                hint="1 to 63 of a-z, A-Z, 0-9, '-', '_' and '.'",
+            )
+
+
+def _check_value(name: str, key: str, value: str) -> None:
+    where = f"the value of {name}/{key}"
+    if len(value.strip()) < SHORTEST:
+        raise UsageError(
+            f"{where} has fewer than {SHORTEST} characters and could not be masked in logs",
+            hint="take a longer one; what is no secret belongs in env as a plain value",
+        )
+    if "\0" in value:
+        raise UsageError(f"{where} holds a zero byte, which no variable can hold", hint="store it encoded in base64")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise UsageError(f"{where} is no text", hint="store it encoded in base64") from None
+    if size > LARGEST:
+        raise UsageError(
+            f"{where} has {size} bytes, more than {LARGEST}", hint="mount a file that only you can read instead"
+        )

@@ -22,9 +22,15 @@ class Splitter:
     A carriage return ends a line too, so that a progress bar that rewrites itself becomes lines.
     """
 
-    def __init__(self) -> None:
-        """Nothing was read yet."""
+    def __init__(self, redact: Redactor | None = None) -> None:
+        """Nothing was read yet.
+
+        Args:
+            redact: knows the secrets, none of which is cut.
+        """
         self._rest = b""
+        self._redact = redact or Redactor()
+        self._longest = LONGEST + self._redact.reach  # so that a secret at the place of the cut is there as a whole
 
     def feed(self, chunk: bytes) -> list[str]:
         """The lines that this chunk completes, without their ends."""
@@ -32,9 +38,10 @@ class Splitter:
         # The last part waits for more unless it surely ends: a \r may be half of \r\n.
         self._rest = parts.pop() if parts and not parts[-1].endswith(b"\n") else b""
         lines = [part.rstrip(b"\r\n") for part in parts if part != b"\r"]  # a bar starts with \r: nothing is before it
-        while len(self._rest) > LONGEST:
-            lines.append(self._rest[:LONGEST])
-            self._rest = self._rest[LONGEST:]
+        while len(self._rest) > self._longest:
+            at = self._redact.place_to_cut(self._rest, LONGEST)
+            lines.append(self._rest[:at])
+            self._rest = self._rest[at:]
         return [line.decode(errors="replace") for line in lines]
 
     def finish(self) -> list[str]:
@@ -63,7 +70,7 @@ class Capture:
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._now = now
         self._redact = redact
-        self._splitter = Splitter()
+        self._splitter = Splitter(redact)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._heard: Callable[[Sequence[str]], None] | None = None
@@ -91,7 +98,7 @@ class Capture:
             OSError: the disk is full.
         """
         with self._lock:
-            self._log(lines)
+            self._log([self._redact(line) for line in lines])
 
     def finish(self, patience_s: float) -> None:
         """Wait until the pipe is drained, for so many seconds at most."""

@@ -11,18 +11,48 @@ from rlark.folder import JobFolder
 from rlark.host.environment import allowed
 from rlark.plan.node import HeadAddress, Lease
 from rlark.plan.plan import Plan
-from rlark.secrets import Redactor
+from rlark.secrets import Redactor, SecretMissing, SecretStore, forms
 
 _RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """Ray's own: joins what the run starts on Ray to the worker's Ray Job, so that it dies with it."""
 _SECRET = re.compile(
     r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PRIVATE_?KEY|API_?KEY|ACCESS_?KEY|CREDENTIALS?)(_|$)", re.IGNORECASE
 )
-_SHORTEST_LINE = 8
+_NO_SECRETS: Mapping[str, str] = {}
+
+
+def read_secrets(plan: Plan, folder: JobFolder) -> dict[str, str]:
+    """The variables whose values stand in the secret store, read from its files; for this attempt.
+
+    Args:
+        plan: says which.
+        folder: the Job's; the store is that of its state directory.
+
+    Raises:
+        SecretMissing: one is not there, or cannot be read; names the variable, the secret and the key.
+    """
+    store = SecretStore(folder.home.secrets)
+    found = {}
+    for variable, source in plan.secrets.items():
+        where = f"{variable}: the secret {source.name!r} with the key {source.key!r}"
+        hint = f"rlark secrets set {source.name} {source.key}, then `rlark start {plan.job}`"
+        try:
+            value = store.get(source.name, source.key)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise SecretMissing(f"{where} cannot be read from the store: {reason}", hint=hint) from None
+        if value is None:
+            raise SecretMissing(f"{where} is not in the store", hint=hint)
+        found[variable] = value
+    return found
 
 
 def run_environment(
-    plan: Plan, lease: Lease, folder: JobFolder, outer: Mapping[str, str]
+    plan: Plan,
+    lease: Lease,
+    folder: JobFolder,
+    outer: Mapping[str, str],
+    secrets: Mapping[str, str] = _NO_SECRETS,
 ) -> tuple[dict[str, str], list[str]]:
     """The whole environment of the run.
 
@@ -31,15 +61,17 @@ def run_environment(
         lease: what the attempt holds, and the head it uses.
         folder: the Job's.
         outer: the worker's own environment; only what the allow-list names is taken.
+        secrets: the Job's variables that were read from the secret store.
 
     Returns:
         The environment, and which of the Job's own variables the platform's override.
     """
     platform = _platform(plan, lease, folder)
-    overridden = sorted(name for name, value in plan.env.items() if platform.get(name, value) != value)
+    own = {**plan.env, **secrets}
+    overridden = sorted(name for name, value in own.items() if platform.get(name, value) != value)
     inherited = allowed(outer) | {name: outer[name] for name in (_RAY_JOB,) if name in outer}
     defaults = {"PYTHONUNBUFFERED": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    return {**inherited, **defaults, **plan.env, **platform}, overridden
+    return {**inherited, **defaults, **own, **platform}, overridden
 
 
 def _platform(plan: Plan, lease: Lease, folder: JobFolder) -> dict[str, str]:
@@ -63,13 +95,15 @@ def _ray(head: HeadAddress) -> dict[str, str]:
     return found
 
 
-def redactor(plan: Plan, lease: Lease) -> Redactor:
-    """Hides Ray's token, and the Job's variables whose names say that they are secret."""
-    values = [value for name, value in plan.env.items() if _SECRET.search(name)]
+def redactor(plan: Plan, lease: Lease, secrets: Mapping[str, str] = _NO_SECRETS) -> Redactor:
+    """Hides what came from the secret store, Ray's token, and the Job's variables whose names say that they are secret.
+
+    Each is hidden line by line, and encoded or quoted too.
+    """
+    values = [*secrets.values(), *(value for name, value in plan.env.items() if _SECRET.search(name))]
     if lease.head and lease.head.token_path:
         try:
             values.append(Path(lease.head.token_path).read_text(encoding="utf-8").strip())
         except OSError as error:
             print(f"Ray's token is not readable: {error}", file=sys.stderr)  # noqa: T201  the worker's own log
-    lines = [line for value in values for line in value.splitlines() if len(line) >= _SHORTEST_LINE]
-    return Redactor([*values, *lines])
+    return Redactor(form for value in values for form in forms(value))

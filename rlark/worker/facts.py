@@ -12,15 +12,16 @@ import rlark
 from rlark.folder import JobFolder, write_json
 from rlark.host import device
 from rlark.plan.node import Lease
+from rlark.secrets import Redactor
 
 
-def write_facts(folder: JobFolder, lease: Lease) -> None:
+def write_facts(folder: JobFolder, lease: Lease, mask: Redactor) -> None:
     """Look at this machine and write down what is there; takes a moment where there are GPUs.
 
     Raises:
         OSError: the file cannot be written.
     """
-    write_json(folder.environment, facts(folder, lease))
+    write_json(folder.environment, mask.tree(facts(folder, lease)))
 
 
 def facts(folder: JobFolder, lease: Lease) -> dict[str, object]:

@@ -22,10 +22,11 @@ from rlark.host.clock import Clock, new_id, stamp
 from rlark.host.process import ProcessId
 from rlark.plan.node import Lease
 from rlark.plan.plan import Plan
+from rlark.secrets import SecretMissing
 from rlark.worker.aside import Aside
 from rlark.worker.capture import Capture
 from rlark.worker.clear import clear
-from rlark.worker.environment import redactor, run_environment
+from rlark.worker.environment import read_secrets, redactor, run_environment
 from rlark.worker.outcome import DEADLINE, DISK_FULL, FIRST_SIGNAL, STOPPED, Outcome, judge, prepare_failed
 from rlark.worker.progress import PrintedProgress
 from rlark.worker.reports import Reports, no_room
@@ -87,10 +88,13 @@ def _attempt(folder: JobFolder, lease: Lease, reports: Reports, clock: Clock, st
         plan = Plan.model_validate(read_json(folder.plan) or {})
         life = Life(folder, plan, lease, reports, clock=clock, stop=stop)
         outcome = life.run()
+    except SecretMissing as error:
+        outcome = Outcome(False, "SecretMissing", f"{error.message}; {error.hint}")
     except Exception as error:  # noqa: BLE001  whatever it is, the Job must not end without a word
         traceback.print_exc()
         outcome = _crashed(error)
-    return outcome.left(_end(life) if life else [])
+    outcome = outcome.left(_end(life) if life else [])
+    return outcome.masked(life.mask) if life else outcome
 
 
 def _end(life: Life) -> list[str]:
@@ -109,7 +113,11 @@ def _crashed(error: Exception) -> Outcome:
 
 
 class Life:
-    """One attempt."""
+    """One attempt.
+
+    Attributes:
+        mask: hides the attempt's secrets.
+    """
 
     def __init__(
         self, folder: JobFolder, plan: Plan, lease: Lease, reports: Reports, *, clock: Clock, stop: StopRequest
@@ -118,6 +126,7 @@ class Life:
 
         Raises:
             OSError: the disk is full.
+            SecretMissing: a variable's value is not in the secret store.
             ValueError: the first signal's pattern is no regular expression.
         """
         self._folder, self._plan, self._lease, self._reports = folder, plan, lease, reports
@@ -133,9 +142,10 @@ class Life:
         clear(folder, plan)
         logs = folder.logs(lease.attempt)
         logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._mask = redactor(plan, lease)
-        self._out = Capture(logs / "stdout.log", self._now, self._mask)
-        self._err = Capture(logs / "stderr.log", self._now, self._mask)
+        self._secrets = read_secrets(plan, folder)
+        self.mask = reports.mask = redactor(plan, lease, self._secrets)
+        self._out = Capture(logs / "stdout.log", self._now, self.mask)
+        self._err = Capture(logs / "stderr.log", self._now, self.mask)
         self._printed = None if plan.engine else PrintedProgress(folder.metrics, self._now)
         self._mark = f"prepared-{new_id()}" if plan.prepare else None
 
@@ -195,7 +205,7 @@ class Life:
         process.end_tree(None, LEFTOVER_S, self._clock)  # what prepare left in the background holds the pipes
         self._err.finish(DRAIN_S)
         trouble = shell.trouble(list(self._err.last))
-        outcome = prepare_failed(trouble, self._mask(line_of(self._plan.prepare, trouble.line)))
+        outcome = prepare_failed(trouble, self.mask(line_of(self._plan.prepare, trouble.line)))
         self._reports.write("Prepared", False, outcome.reason, outcome.message)
         return outcome
 
@@ -239,7 +249,7 @@ class Life:
 
     def _open_shell(self) -> Shell:
         plan, folder = self._plan, self._folder
-        env, overridden = run_environment(plan, self._lease, folder, os.environ)
+        env, overridden = run_environment(plan, self._lease, folder, os.environ, self._secrets)
         if overridden:
             message = f"the platform sets {', '.join(overridden)}; the Job's own values are not used"
             self._reports.write("Warning", True, "VariableOverridden", message)
@@ -374,7 +384,7 @@ class Life:
         """Write env.json; where there are GPUs, asking for them takes a moment."""
         from rlark.worker.facts import write_facts
 
-        write_facts(self._folder, self._lease)
+        write_facts(self._folder, self._lease, self.mask)
 
     def _running(self) -> Shell:
         assert self._shell is not None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from rlark.evidence.verify import Check, Verdict
 from rlark.plan.plan import Plan
+from rlark.secrets import Redactor
 from rlark.worker.shell import Trouble
 
 STOPPED = "Stopped"
@@ -24,8 +25,8 @@ class Outcome:
 
     Attributes:
         succeeded: the run exited with 0 and everything stated holds.
-        reason: Completed, PrepareFailed, PrepareExited, RayNotReady, RunFailed, EvidenceMissing, OutputMissing,
-            GateFailed, Stopped, DeadlineExceeded, DiskFull or WorkerCrashed.
+        reason: Completed, SecretMissing, PrepareFailed, PrepareExited, RayNotReady, RunFailed, EvidenceMissing,
+            OutputMissing, GateFailed, Stopped, DeadlineExceeded, DiskFull or WorkerCrashed.
         message: a sentence.
         exit_code: what the operating system reported of the run, negative for a signal; None when it never ran.
         verdict: what its files prove; None where they were not looked at.
@@ -47,6 +48,11 @@ class Outcome:
             return self
         message = f"{self.message}; could not be ended: {', '.join(survivors)}"
         return replace(self, survivors=tuple(survivors), message=message)
+
+    def masked(self, mask: Redactor) -> Outcome:
+        """The same, without a secret in what is told of it."""
+        cause = mask.tree(dict(self.cause)) if self.cause else self.cause
+        return replace(self, message=mask(self.message), cause=cause, survivors=mask.tree(self.survivors))
 
     def data(self) -> dict[str, object]:
         """The data of the report."""

@@ -11,6 +11,7 @@ from dataclasses import asdict
 
 from rlark.folder import JobFolder
 from rlark.host.clock import Clock, stamp
+from rlark.secrets import Redactor
 from rlark.spec.report import Report
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -25,7 +26,11 @@ def no_room(error: BaseException | None) -> bool:
 
 
 class Reports:
-    """Appends reports, numbered over the whole file."""
+    """Appends reports, numbered over the whole file.
+
+    Attributes:
+        mask: hides secrets in what is reported; nothing until they are known.
+    """
 
     def __init__(self, folder: JobFolder, attempt: int, clock: Clock) -> None:
         """Continue the file of earlier attempts.
@@ -42,6 +47,7 @@ class Reports:
         self._reserve = folder.root / ".reserve"
         self._attempt = attempt
         self._clock = clock
+        self.mask = Redactor()
         self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._n = self._continue()
         with contextlib.suppress(OSError):  # without it a full disk is told by the worker's exit code alone
@@ -74,8 +80,8 @@ class Reports:
             type=kind,
             status=status,
             reason=reason,
-            message=message,
-            data=dict(data or {}),
+            message=self.mask(message),
+            data=self.mask.tree(dict(data or {})),
         )
         line = json.dumps(asdict(report), allow_nan=False, ensure_ascii=False, separators=(",", ":")) + "\n"
         try:
