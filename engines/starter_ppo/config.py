@@ -39,8 +39,8 @@ class Cluster(Section):
     """
 
     num_nodes: Literal[1] = 1
-    component_placement: Any = None
-    node_groups: Any = None
+    component_placement: Any = Field(default=None, examples=[{"actor,rollout,env": 0}])
+    node_groups: Any = Field(default=None, examples=[[{"label": "gpu", "node_ranks": 0}]])
 
 
 class Runner(Section):
@@ -60,10 +60,10 @@ class Runner(Section):
     engine: Literal["starter-ppo"] = "starter-ppo"
     fuse: Literal["auto", "never"] = "auto"
     device: Literal["auto", "cuda", "cpu"] = "auto"
-    threads: Count | None = None
+    threads: Count | None = Field(default=None, examples=[2])
     max_epochs: Count = 400
     save_interval: int = 0
-    resume_dir: str | None = None
+    resume_dir: str | None = Field(default=None, examples=["/data/runs/demo/checkpoints/epoch-300"])
 
 
 class Algorithm(Section):
@@ -84,7 +84,7 @@ class Algorithm(Section):
         reward_scaling: factor on rewards before anything is learned from them; metrics show raw rewards.
     """
 
-    seed: Seed | None = None
+    seed: Seed | None = Field(default=None, examples=[7])
     gamma: Annotated[float, Field(gt=0, le=1)] = 0.99
     gae_lambda: Share = 0.95
     update_epoch: Count = 4
@@ -92,9 +92,9 @@ class Algorithm(Section):
     clip_ratio_high: Positive = 0.2
     value_loss_coef: NotNegative = 0.5
     entropy_bonus: NotNegative = 0.002
-    entropy_bonus_final: NotNegative | None = None
+    entropy_bonus_final: NotNegative | None = Field(default=None, examples=[0.0])
     normalize_advantages: bool = True
-    target_kl: Positive | None = None
+    target_kl: Positive | None = Field(default=None, examples=[0.01])
     reward_scaling: Positive = 1.0
 
 
@@ -144,7 +144,12 @@ def _whole_pack(value: object) -> object:
 
 
 class Environments(Section):
-    """Training and evaluation."""
+    """Training and evaluation.
+
+    Attributes:
+        train: the environments that are learned from.
+        eval: how the finished policy is measured.
+    """
 
     train: TrainEnv
     eval: EvalEnv = EvalEnv()
@@ -238,8 +243,8 @@ class Actor(Section):
         enable_offload: False.
     """
 
-    global_batch_size: Count | None = None
-    micro_batch_size: Count | None = None
+    global_batch_size: Count | None = Field(default=None, examples=[2048])
+    micro_batch_size: Count | None = Field(default=None, examples=[1024])
     optim: Optim = Optim()
     model: PolicyModel = PolicyModel()
     enable_offload: bool = False
@@ -251,7 +256,16 @@ class Actor(Section):
 
 
 class Config(Section):
-    """The whole configuration of a starter-ppo run."""
+    """The whole configuration of a starter-ppo run.
+
+    Attributes:
+        cluster: where the components go.
+        runner: the run as a whole.
+        algorithm: how the policy is updated.
+        env: training and evaluation.
+        rollout: the policy as it acts.
+        actor: the policy as it learns.
+    """
 
     cluster: Cluster = Cluster()
     runner: Runner = Runner()

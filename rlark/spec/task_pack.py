@@ -26,15 +26,7 @@ ACTION_SIZES = {"diff-drive-velocity-v1": 2}
 class Envelope(NamedTuple):
     """One fixed draw of the randomised dynamics, in the order of the vectors in a pack.
 
-    Attributes:
-        motor_gain: factor on the commanded velocity.
-        lag_tau_seconds: time constant of the first-order velocity lag, s.
-        gyro_noise_std_rad_sec: standard deviation of the gyro's noise, rad/s.
-        odom_noise_std_m: standard deviation of the odometry's noise on x and y, m.
-        angular_bias_rad_sec: constant yaw rate the odometry does not see, rad/s.
-        action_latency_steps: control steps between a command and its effect.
-        odom_dropout_prob: probability that a frame repeats the one before it.
-        slip_scale: share of the wheels' speed that moves the robot.
+    What each number means, and its unit, stands at `DomainRandomization`.
     """
 
     motor_gain: float
@@ -131,8 +123,8 @@ class Termination(Written):
         timeout_steps: the longest episode, in control steps.
     """
 
-    goal_distance: Positive
-    timeout_steps: Annotated[int, Field(ge=1)]
+    goal_distance: Positive = Field(examples=[0.15])
+    timeout_steps: Annotated[int, Field(ge=1, examples=[200])]
 
 
 class Obstacles(Written):
@@ -163,7 +155,7 @@ class Workspace(Written):
         obstacles: what stands in it.
     """
 
-    bound: Positive
+    bound: Positive = Field(examples=[2.0])
     obstacles: Obstacles = Obstacles()
 
 
@@ -178,8 +170,8 @@ class Curriculum(Written):
         lookback_episodes: how many finished episodes "recent" means.
     """
 
-    initial_goal_distance: PositiveRange
-    final_goal_distance: PositiveRange
+    initial_goal_distance: PositiveRange = Field(examples=[[0.8, 1.2]])
+    final_goal_distance: PositiveRange = Field(examples=[[1.4, 1.6]])
     expand_factor: Annotated[float, Field(ge=1)] = 1.08
     success_rate_threshold: Annotated[float, Field(gt=0, le=1)] = 0.7
     lookback_episodes: Annotated[int, Field(ge=1)] = 50
@@ -202,12 +194,24 @@ class EvalEnvelopes(Written):
         hard: as bad as it may become.
     """
 
-    nominal: EnvelopeVector
-    hard: EnvelopeVector
+    nominal: EnvelopeVector = Field(examples=[[1, 0.1, 0.01, 0.005, 0, 1, 0, 1]])
+    hard: EnvelopeVector = Field(examples=[[0.8, 0.25, 0.02, 0.05, 0.05, 2, 0.05, 0.8]])
 
 
 class DomainRandomization(Written):
-    """Ranges of the dynamics, drawn uniformly for each episode; units as in `Envelope`."""
+    """Ranges of the dynamics, drawn uniformly for each episode.
+
+    Attributes:
+        motor_gain: factor on the commanded velocity.
+        lag_tau_seconds: time constant of the first-order velocity lag, s.
+        gyro_noise_std_rad_sec: standard deviation of the gyro's noise, rad/s.
+        odom_noise_std_m: standard deviation of the odometry's noise on x and y, m.
+        angular_bias_rad_sec: constant yaw rate the odometry does not see, rad/s.
+        action_latency_steps: control steps between a command and its effect.
+        odom_dropout_prob: probability that a frame repeats the one before it.
+        slip_scale: share of the wheels' speed that moves the robot.
+        eval_envelopes: the fixed dynamics of the evaluation.
+    """
 
     motor_gain: PositiveRange = (1.0, 1.0)
     lag_tau_seconds: NotNegativeRange = (0.05, 0.05)
@@ -259,10 +263,10 @@ class QualityGate(Written):
         ablation: the comparison with an untrained network; None for none.
     """
 
-    min_success_rate: Share
-    max_collision_rate: Share
+    min_success_rate: Share = Field(examples=[0.9])
+    max_collision_rate: Share = Field(examples=[0.05])
     gate_on: Literal["point", "ciLowerBound"] = "ciLowerBound"
-    max_action_change_rms: Positive | None = None
+    max_action_change_rms: Positive | None = Field(default=None, examples=[0.6])
     ablation: Ablation | None = None
 
 
@@ -324,15 +328,15 @@ class TaskPack(Written):
     """
 
     schema_version: Literal[1] = 1
-    id: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+    id: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", examples=["my-task"])]
     display_name: str = ""
     kind: Literal["goal-navigation", "microduck-locomotion", "isaac-upstream"] = GOAL_NAVIGATION
-    adapter_id: str
-    observation_adapter_id: str
-    action_adapter_id: str
+    adapter_id: str = Field(examples=["rdk-originbot"])
+    observation_adapter_id: str = Field(examples=["originbot-imu-odom-v1"])
+    action_adapter_id: str = Field(examples=["diff-drive-velocity-v1"])
     observation_history: ObservationHistory = ObservationHistory()
     drive: Drive = Drive()
-    recommended_engine: str | None = None
+    recommended_engine: str | None = Field(default=None, examples=["starter-ppo"])
     reward: Reward
     termination: Termination
     workspace: Workspace
@@ -340,9 +344,9 @@ class TaskPack(Written):
     domain_randomization: DomainRandomization
     evaluation_config: EvaluationConfig = EvaluationConfig()
     quality_gate: QualityGate
-    evaluation: list[str] = Field(default_factory=list)
+    evaluation: list[str] = Field(default_factory=list, examples=[["successRate"]])
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 7
-    provenance: dict[str, JsonValue] = Field(default_factory=dict)
+    provenance: dict[str, JsonValue] = Field(default_factory=dict, examples=[{"source": "measured"}])
 
     @model_validator(mode="before")
     @classmethod

@@ -16,7 +16,7 @@ from rlark.errors import SpecError
 from rlark.spec.finding import Finding
 
 COMMANDS = [
-    *("submit", "validate", "preview"),
+    *("submit", "validate", "preview", "schema"),
     *("jobs", "get", "logs", "wait", "events", "metrics", "artifacts", "queue"),
     *("stop", "start", "restart", "delete"),
     *("up", "down", "doctor", "nodes", "engines", "open", "token", "config", "version"),
