@@ -13,6 +13,7 @@ from rlark.errors import UsageError
 from rlark.folder import JobFolder, read_json
 from rlark.plan.node import Lease
 from rlark.plan.plan import Plan
+from rlark.secrets import Redactor, forms
 
 VARIABLE = "RLARK_JOB_DIR"
 
@@ -30,6 +31,16 @@ class Assignment:
     folder: JobFolder
     plan: Plan
     lease: Lease
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the Job's own variables."""
+        return (*self.plan.env, *self.plan.secrets)
+
+    def mask(self, environ: Mapping[str, str] = os.environ) -> Redactor:
+        """Hides what came from the secret store."""
+        values = [environ[name] for name in self.plan.secrets if name in environ]
+        return Redactor(form for value in values for form in forms(value))
 
     @classmethod
     def find(cls, environ: Mapping[str, str] = os.environ) -> Assignment:

@@ -97,7 +97,7 @@ def _work(assignment: Assignment, engine: Engine, stop: Stop) -> None:
 @contextmanager
 def _fused(assignment: Assignment, engine: Engine, _stop: Stop) -> Iterator[tuple[Workload, Trainer]]:
     rank = fused_rank(assignment.plan, assignment.lease)
-    os.environ |= rank_env(rank, assignment.lease, os.environ, assignment.plan.env)  # before numpy or torch is loaded
+    os.environ |= rank_env(rank, assignment.lease, os.environ, assignment.variables)  # before numpy or torch is loaded
     from rlark.runtime.trainer import FusedTrainer
 
     workload = _workload(assignment, engine)
@@ -202,7 +202,7 @@ def _end(assignment: Assignment | None, cause: Cause, code: int) -> int:
     _say(f"error: {cause if assignment else cause.with_log('', [])}")  # without a Job there is no log to look into
     if assignment is not None:
         try:
-            write_json(assignment.folder.failure, cause.to_json())
+            write_json(assignment.folder.failure, assignment.mask().tree(cause.to_json()))
         except OSError as error:
             _say(f"error: failure.json could not be written: {error.strerror}")
             if error.errno == errno.ENOSPC:

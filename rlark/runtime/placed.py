@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from rlark.host.ports import free_ports
 from rlark.runtime.assignment import Assignment
 from rlark.runtime.component import DeviceUse, Metrics, Shape, State
 from rlark.runtime.exchange import columns
+from rlark.runtime.masked_log import MaskedLogs
 from rlark.runtime.rank import Rank, rank_env, rank_status, ranks_of
 from rlark.runtime.roster import Group, Roster
 from rlark.runtime.seat import Posting
@@ -41,7 +43,9 @@ class PlacedTrainer:
         ranks = ranks_of(plan, assignment.lease, ports)
         self._lease = assignment.lease
         self._ranks = {name: [rank for rank in ranks if rank.component == name] for name in COMPONENTS}
-        self._roster = Roster(group, [(rank, partial(_posting, assignment, program, rank)) for rank in ranks])
+        logs = MaskedLogs(assignment.mask())
+        postings = [(rank, partial(_posting, assignment, program, rank, logs)) for rank in ranks]
+        self._roster = Roster(group, postings, logs)
         self._device = DeviceUse("cpu", "", cuda_requested=False)
         self._size = (0, 0)
 
@@ -112,15 +116,17 @@ class PlacedTrainer:
         return [values[rank] for rank in self._ranks[component]]
 
 
-def _posting(assignment: Assignment, program: str, rank: Rank, sockets: str) -> Posting:
+def _posting(assignment: Assignment, program: str, rank: Rank, logs: MaskedLogs, sockets: str) -> Posting:
     folder, plan = assignment.folder, assignment.plan
+    log = folder.logs(assignment.lease.attempt) / rank.log
     return Posting(
         rank=rank,
-        env=rank_env(rank, assignment.lease, os.environ, plan.env),
+        env=rank_env(rank, assignment.lease, os.environ, assignment.variables),
         program=program,
         plan=plan,
         sockets=sockets,
         path=tuple(sys.path),
-        log=str(folder.logs(assignment.lease.attempt) / rank.log),
+        log=str(log),
+        output=logs.through(log, Path(sockets)),
         work=str(folder.work),
     )

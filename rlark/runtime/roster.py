@@ -17,6 +17,7 @@ from rlark.host.clock import SystemClock
 from rlark.host.process import ProcessId
 from rlark.runtime.channel import Channel, Endpoint, PeerLost, require_short
 from rlark.runtime.failure import Cause, RunFailed, last_lines
+from rlark.runtime.masked_log import MaskedLogs
 from rlark.runtime.rank import Rank
 from rlark.runtime.seat import CONTROL, Done, Failed, Listening, Posting, Ready
 
@@ -54,17 +55,24 @@ class _Member:
 class Roster:
     """The ranks of one run, each behind a control channel."""
 
-    def __init__(self, group: Group, postings: Iterable[tuple[Rank, Callable[[str], Posting]]]) -> None:
+    def __init__(
+        self,
+        group: Group,
+        postings: Iterable[tuple[Rank, Callable[[str], Posting]]],
+        logs: MaskedLogs | None = None,
+    ) -> None:
         """Start every rank's process; returns before they are up.
 
         Args:
             group: starts processes.
             postings: each rank, and its posting once the folder of the sockets is known.
+            logs: those that are written for the ranks; none by default.
 
         Raises:
             Exception: what the group says when it cannot start one; nothing is left behind then.
         """
         self._group = group
+        self._logs = logs
         self._members: dict[Rank, _Member] = {}
         self._sockets = _private_folder()
         self._endpoint = Endpoint(Path(self._sockets) / CONTROL)
@@ -128,7 +136,10 @@ class Roster:
             member.control.close()
         self._endpoint.close()
         shutil.rmtree(self._sockets, ignore_errors=True)
-        return process.end(left, 0, SystemClock())
+        survivors = process.end(left, 0, SystemClock())
+        if self._logs is not None:
+            self._logs.finish(END_S)
+        return survivors
 
     def _admit(self, awaited: dict[str, Rank], until: float) -> None:
         """Let one rank in, or find out that one will never come."""

@@ -41,6 +41,7 @@ class Posting:
         sockets: the private folder in which the ranks meet.
         path: where Python looks for modules.
         log: the file its output goes to; empty to leave it alone.
+        output: a pipe to print into, where somebody else writes the log; empty where it writes it itself.
         work: the folder it works in; empty to stay.
     """
 
@@ -51,6 +52,7 @@ class Posting:
     sockets: str
     path: tuple[str, ...] = ()
     log: str = ""
+    output: str = ""
     work: str = ""
 
 
@@ -121,7 +123,7 @@ def settle(posting: Posting) -> None:
     os.environ.update(posting.env)
     sys.path.extend(folder for folder in posting.path if folder not in sys.path)
     if posting.log:
-        handle = os.open(posting.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        handle = os.open(posting.output or posting.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os.dup2(handle, 1)
