@@ -23,6 +23,8 @@ from rlark.host.process import ProcessId
 from rlark.host.ray_start import clean_env, rays_reason, start_command
 
 START_TIMEOUT_S = 90.0
+VITAL = frozenset({"gcs_server", "raylet"})
+"""The processes without which a head is of no use, by the kernel's names for them."""
 WATCH_S = 1.0
 RAYLET_GRACE_S = 1.0
 TREE_GRACE_S = 0.7
@@ -203,12 +205,12 @@ class Supervisor:
 
     def _ready(self, chosen: Mapping[str, int]) -> str | None:
         for one in process.descendants(os.getpid()):
-            name = _comm(one.pid)
-            if name in ("gcs_server", "raylet"):
+            name = process.name(one.pid)
+            if name in VITAL:
                 self._vital[name] = one
             elif _argv(one.pid)[1:2] and _argv(one.pid)[1].endswith("/dashboard/dashboard.py"):
                 self._dashboard = _Dashboard(one, _argv(one.pid))
-        missing = {"gcs_server", "raylet"} - set(self._vital)
+        missing = VITAL - set(self._vital)
         if missing:
             return f"Ray's {' and '.join(sorted(missing))} ended directly after the start; see {self._files.ray_log}"
         self._record()
@@ -288,13 +290,6 @@ class _Dashboard:
     argv: list[str]
     below: list[ProcessId] = field(default_factory=list)
     not_before: float = 0.0
-
-
-def _comm(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def _argv(pid: int) -> list[str]:

@@ -137,12 +137,55 @@ def _below(table: Mapping[int, _Row], roots: Iterable[int]) -> list[ProcessId]:
     return found
 
 
+def lineage(one: ProcessId, top: int) -> list[ProcessId]:
+    """The processes between a process and one above it, nearest first; neither of the two is among them."""
+    table = _table()
+    found: list[ProcessId] = []
+    pid = table[one.pid].parent if one.pid in table else 0
+    while pid in table and pid != top:
+        found.append(ProcessId(pid, table[pid].starttime))
+        pid = table[pid].parent
+    return found
+
+
+def outer(inner: Iterable[int], below: int) -> dict[int, ProcessId]:
+    """The processes behind numbers of an inner PID namespace, as this process knows them.
+
+    Args:
+        inner: what the processes below call each other.
+        below: the pid of the process that made the namespace, or of one above it.
+
+    Returns:
+        Inner number -> process, of those that live. Without a namespace the two numbers are the same.
+    """
+    wanted = set(inner)
+    found = {_innermost(one.pid): one for one in reversed(descendants(below))}
+    return {pid: found[pid] for pid in wanted if pid in found}
+
+
+def _innermost(pid: int) -> int:
+    """A process's number in the PID namespace that it lives in; 0 when it is gone."""
+    try:
+        text = (PROC / str(pid) / "status").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0
+    line = next((line for line in text.splitlines() if line.startswith("NSpid:")), f"NSpid: {pid}")
+    return int(line.split()[-1])
+
+
+def name(pid: int) -> str:
+    """The short name that the kernel keeps (at most 15 characters); empty when it is gone."""
+    try:
+        return (PROC / str(pid) / "comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
 def command(pid: int) -> str:
     """The command line as the process shows it; empty when it is gone."""
     try:
         raw = (PROC / str(pid) / "cmdline").read_bytes()
-        name = raw.replace(b"\0", b" ").decode(errors="replace").strip()
-        return (name or (PROC / str(pid) / "comm").read_text(encoding="utf-8").strip())[:_COMMAND_LENGTH]
+        return (raw.replace(b"\0", b" ").decode(errors="replace").strip() or name(pid))[:_COMMAND_LENGTH]
     except OSError:
         return ""
 
@@ -213,7 +256,22 @@ def reap() -> None:
             pass
 
 
-def end_tree(root: ProcessId | None, grace_s: float, clock: Clock = _CLOCK) -> list[ProcessId]:
+@dataclass(frozen=True)
+class Spared:
+    """What is left alone when a tree is ended.
+
+    Attributes:
+        processes: these, and not what is below them.
+        trees: these and all that is below them.
+    """
+
+    processes: frozenset[ProcessId] = frozenset()
+    trees: frozenset[ProcessId] = frozenset()
+
+
+def end_tree(
+    root: ProcessId | None, grace_s: float, clock: Clock = _CLOCK, spared: Spared = Spared()
+) -> list[ProcessId]:
     """End a process with all its descendants: SIGTERM, the grace period, SIGKILL.
 
     Args:
@@ -221,11 +279,13 @@ def end_tree(root: ProcessId | None, grace_s: float, clock: Clock = _CLOCK) -> l
             which should be a subreaper so that daemons are still below it.
         grace_s: seconds between the two signals; 0 kills at once.
         clock: measures the grace period.
+        spared: what of the tree goes on.
 
     Returns:
-        What still lives afterwards; empty when all is gone.
+        What still lives afterwards, what was spared not among it; empty when all is gone.
     """
-    return _end(_Tree([], top=os.getpid()) if root is None else _Tree([root]), grace_s, clock)
+    tree = _Tree([], top=os.getpid(), spared=spared) if root is None else _Tree([root], spared=spared)
+    return _end(tree, grace_s, clock)
 
 
 def end(processes: Iterable[ProcessId], grace_s: float, clock: Clock = _CLOCK) -> list[ProcessId]:
@@ -248,15 +308,18 @@ def _end(tree: _Tree, grace_s: float, clock: Clock) -> list[ProcessId]:
 class _Tree:
     """A set of processes that grows by the children it is seen to have."""
 
-    def __init__(self, roots: Iterable[ProcessId], top: int | None = None) -> None:
+    def __init__(self, roots: Iterable[ProcessId], top: int | None = None, spared: Spared = Spared()) -> None:
         self._known = set(roots)
         self._top = [] if top is None else [top]  # looked under, never part of the tree itself
+        self._spared = spared
 
     def living(self) -> list[ProcessId]:
         """All that live now, those below the known ones included."""
         table = _table()
         known = {process for process in self._known if _lives(table, process)}
         known.update(_below(table, [*self._top, *(process.pid for process in known)]))
+        trees = [process for process in self._spared.trees if _lives(table, process)]
+        known.difference_update(self._spared.processes, trees, _below(table, [process.pid for process in trees]))
         self._known = known
         return sorted(known)
 
