@@ -79,6 +79,11 @@ class Home:
         """The secret store: one file of mode 0600 for each secret."""
         return self.root / "secrets"
 
+    @property
+    def tensorboards(self) -> Path:
+        """Logs of the TensorBoards that the controller starts."""
+        return self.root / "tensorboards"
+
     def job(self, name: str) -> JobFolder:
         """The folder of one Job."""
         return JobFolder(self.jobs / name)

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
-from rlark.api import answers, artifacts, checks, engines, jobs, nodes, problems, streams
+from rlark.api import answers, artifacts, checks, engines, jobs, nodes, problems, streams, tensorboard
 from rlark.api.auth import Gate, Hosts, TokenFile
 from rlark.api.commands import Commands, JsonObject
 from rlark.api.room import describe, room, told
@@ -45,6 +45,7 @@ def build_app(
         checks.router(commands),
         streams.router(reader, home, clock),
         artifacts.router(reader, home),
+        tensorboard.router(commands, clock),
         jobs.router(commands, reader, home),
         nodes.router(commands, reader),
         engines.router(),

@@ -49,6 +49,10 @@ class Commands(Protocol):
         """Remove an ended Job and its folder; a running one is stopped first."""
         ...
 
+    def tensorboard(self, name: str, prefix: str) -> JsonObject:
+        """The Job's TensorBoard, started where none runs: `{"port", "process": {"pid", "starttime"}, "ready"}`."""
+        ...
+
     def patch_node(self, name: str, change: JsonObject) -> JsonObject:
         """Cordon (`{"spec": {"unschedulable": true}}`) or label a node."""
         ...

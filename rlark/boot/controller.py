@@ -27,7 +27,7 @@ IDLE_S = 1.0
 PAUSE_S = 1.0
 CALL_S = 120.0
 RETRIES_S = 10.0
-REPEATABLE = frozenset({"preview", "ready", "stop"})
+REPEATABLE = frozenset({"preview", "ready", "stop", "tensorboard"})
 """Verbs that do no harm when they are carried out twice; the others are never sent again."""
 
 Answer = tuple[str, Any]

@@ -18,7 +18,9 @@ from rlark.control.phases import transition
 from rlark.control.reader import wire
 from rlark.control.reconcile import ending
 from rlark.control.record import Event, JobRecord, JsonObject, Kind, Submitted
+from rlark.control.refusals import refuse_deleting, refuse_live, taken
 from rlark.control.submission import Check, Submission, accept, checker, fingerprint
+from rlark.control.tensorboard import TensorBoards, event_folder
 from rlark.errors import ConflictError, UsageError
 from rlark.folder import Home
 from rlark.host.clock import Clock
@@ -49,6 +51,7 @@ class Controller:
         """
         self._clock, self._check = clock, check or checker(home)
         self._submitting = threading.RLock()
+        self._home, self._boards = home, TensorBoards(home, clock)
         self._keeper = Keeper(home, cluster, clock, store)
         self._ledger = self._keeper.ledger
         self.tick()
@@ -61,9 +64,11 @@ class Controller:
     def tick(self) -> None:
         """Look at running Jobs, let the next ones start, keep the nodes fresh. Costs nothing when idle."""
         self._keeper.tick()
+        self._boards.sweep()
 
     def close(self) -> None:
         """Let the ledger go; the Jobs run on."""
+        self._boards.close()
         with self._keeper.lock:
             self._ledger.close()
 
@@ -177,7 +182,7 @@ class Controller:
         """
         with self._keeper.lock:
             record = self._keeper.find(name)
-            _refuse_deleting(record)
+            refuse_deleting(record)
             if record.running:
                 self._ask_to_stop(record, again=True)
                 self._keeper.tick()
@@ -193,12 +198,30 @@ class Controller:
         with self._keeper.lock:
             record = self._keeper.find(name)
             was_running = record.running
+            self._boards.end(name)
             if not record.deleting:
                 record = self._stop(record)
                 record = self._write(record, [self._event(record, Kind.DELETE_REQUESTED, "Deleted", "it is to go")])
             self._keeper.tick()
         if not was_running:
             self._keeper.wait_for(name, SETTLE_S, lambda left: left is None or left.uid != record.uid)
+
+    def tensorboard(self, name: str, prefix: str) -> JsonObject:
+        """The Job's TensorBoard, started where none runs: `{"port", "process": {"pid", "starttime"}, "ready"}`.
+
+        Args:
+            name: the Job.
+            prefix: the path under which it is asked, without a slash at its end.
+
+        Raises:
+            NotFound: there is no such Job.
+            ConflictError: it is being deleted.
+            ClusterError: TensorBoard is not installed, or does not start.
+        """
+        record = self._keeper.find(name)
+        refuse_deleting(record)
+        events = event_folder(self._home, self._ledger.texts(name).plan)
+        return self._boards.open(name, record.uid, events, prefix)
 
     def patch_node(self, name: str, change: JsonObject) -> JsonObject:
         """Cordon (`{"spec": {"unschedulable": true}}`) or label a node.
@@ -247,14 +270,14 @@ class Controller:
             record = self._keeper.wait_for(name, SETTLE_S, lambda left: left is None)
         if record is None:
             return
-        _refuse_deleting(record)
+        refuse_deleting(record)
         if replace:
-            _refuse_live(record)
+            refuse_live(record)
             self.delete(name)
             if left := self._ledger.record(name):
-                _refuse_deleting(left)
+                refuse_deleting(left)
         elif not submission.same(self._ledger.texts(name).body):
-            raise _taken(record)
+            raise taken(record)
 
     def _store(self, submission: Submission, key: Key | None) -> Submitted:
         record, created = self._ledger.record(submission.name), True
@@ -263,7 +286,7 @@ class Controller:
         elif record.ended and not submission.stopped and not record.deleting:
             record = self._requeue(record, submission, "Submitted", "submitted again: a new attempt", key=key)
         else:
-            _refuse_deleting(record)
+            refuse_deleting(record)
             created = False
             if key:
                 self._ledger.remember(record, key)
@@ -279,9 +302,9 @@ class Controller:
         """What a submission would answer."""
         record = self._ledger.record(submission.name)
         if record and replace:
-            _refuse_live(record)
+            refuse_live(record)
         elif record and not submission.same(self._ledger.texts(record.name).body):
-            raise _taken(record)
+            raise taken(record)
         made = transition(JobRecord(), submission.accepted(self._clock.now()))
         return Submitted(wire(submission.texts.body, made.to_json()), created=False)
 
@@ -289,7 +312,7 @@ class Controller:
         """Store another text of a Job."""
         with self._keeper.lock:
             record, old = self._keeper.find(name), self._ledger.texts(name)
-            _refuse_deleting(record)
+            refuse_deleting(record)
             if submission.name != name:
                 raise UsageError(
                     f"the text names job {submission.name!r}, the address job {name!r}",
@@ -312,7 +335,7 @@ class Controller:
     def _start(self, name: str, reason: str, message: str) -> JsonObject:
         with self._submitting:
             record = self._keeper.find(name)
-            _refuse_deleting(record)
+            refuse_deleting(record)
             submission = self._checked(self._ledger.texts(name).yaml) if record.ended else None
             with self._keeper.lock:
                 record = self._keeper.find(name)
@@ -372,25 +395,3 @@ def _key(key: str | None, text: str) -> Key | None:
     if not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
         raise UsageError(f"an Idempotency-Key has 1 to {LONGEST_KEY} printable characters; this one has {len(key)}")
     return Key(key, fingerprint(text))
-
-
-def _refuse_live(record: JobRecord) -> None:
-    if not record.ended:
-        raise ConflictError(
-            f"job {record.name!r} is {record.status.phase}; only an ended job can be replaced",
-            hint=f"stop it first: rlark stop {record.name}",
-        )
-
-
-def _refuse_deleting(record: JobRecord) -> None:
-    if record.deleting:
-        raise ConflictError(
-            f"job {record.name!r} is being deleted, and its last processes still end", hint="try again in a moment"
-        )
-
-
-def _taken(record: JobRecord) -> ConflictError:
-    return ConflictError(
-        f"the name {record.name!r} is taken by another job, which is {record.status.phase}",
-        hint="choose another name, or replace an ended job with: rlark submit --replace",
-    )

@@ -187,6 +187,12 @@ def holder(port: int) -> str | None:
     return f"a process of another user ({_user(held[0].uid)})"
 
 
+def held_by(port: int, one: process.ProcessId) -> bool:
+    """Whether that very process, and not somebody else, listens on a port."""
+    inodes = {f"socket:[{listener.inode}]" for listener in listeners() if listener.port == port}
+    return bool(inodes) and process.alive(one) and _opens(f"/proc/{one.pid}", inodes)
+
+
 def _user(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
