@@ -84,6 +84,11 @@ class Home:
         """Logs of the TensorBoards that the controller starts."""
         return self.root / "tensorboards"
 
+    @property
+    def links(self) -> Path:
+        """An empty file for each sign-in link that was used, until it has expired."""
+        return self.root / "links"
+
     def job(self, name: str) -> JobFolder:
         """The folder of one Job."""
         return JobFolder(self.jobs / name)

@@ -53,6 +53,34 @@ class Index(Model):
     openapi: str
 
 
+class Secret(Model):
+    """A secret, its keys, and when one of them was set or deleted last; values are never told."""
+
+    name: str
+    keys: list[str]
+    updated_at: datetime
+
+
+class SecretList(Model):
+    """Every secret by name."""
+
+    items: list[Secret]
+
+
+class SignedIn(Model):
+    """The session has begun, in a cookie; and the path to go on to."""
+
+    to: str
+
+
+class OneTimeLink(Model):
+    """A path of this address that signs a browser in, once, until it expires; and where it leads."""
+
+    path: str
+    to: str
+    expires_at: datetime
+
+
 class Ready(Model):
     """Whether a Job can be taken now; `reason` says why not."""
 

@@ -8,14 +8,16 @@ from importlib.metadata import PackageNotFoundError, version
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
-from rlark.api import answers, artifacts, checks, engines, jobs, nodes, problems, streams, tensorboard
-from rlark.api.auth import Gate, Hosts, TokenFile
+from rlark.api import answers, artifacts, checks, engines, jobs, login, nodes, problems, secrets, streams, tensorboard
+from rlark.api.auth import Gate, Hosts
 from rlark.api.commands import Commands, JsonObject
 from rlark.api.room import describe, room, told
+from rlark.api.session import Sessions
+from rlark.api.token import TokenFile
 from rlark.control.reader import LedgerReader
 from rlark.errors import ClusterError
 from rlark.folder import Home
-from rlark.host.clock import Clock
+from rlark.host.clock import Clock, SystemClock
 from rlark.spec.status import Phase
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
@@ -39,6 +41,8 @@ def build_app(
         hosts: further host names under which this API is asked.
         clock: time, for `since`.
     """
+    token = TokenFile(home.token)
+    sessions = Sessions(token, home.links, clock or SystemClock())
     rooms = (
         _open(),
         _front(commands, reader),
@@ -49,6 +53,8 @@ def build_app(
         jobs.router(commands, reader, home),
         nodes.router(commands, reader),
         engines.router(),
+        secrets.router(home),
+        login.router(sessions),
     )
     app = FastAPI(
         title="rlark",
@@ -59,7 +65,7 @@ def build_app(
     )
     problems.install(app)
     describe(app)
-    app.add_middleware(Gate, token=TokenFile(home.token), hosts=Hosts(home, hosts))
+    app.add_middleware(Gate, token=token, hosts=Hosts(home, hosts), sessions=sessions)
     return app
 
 

@@ -31,6 +31,7 @@ _REFUSALS = {
     403: "the Host or Origin is not this platform's",
     404: "there is no such Job, node, engine, attempt or file",
     409: "the name is taken, or the state does not allow it",
+    410: "the link was used, or is older than 60 s",
     413: "the body is too large",
     422: f"findings; exitCode {SpecError.exit_code} or {PlacementError.exit_code}, and nothing was started",
     503: "the controller, the ledger or Ray does not answer; try again after Retry-After seconds",
