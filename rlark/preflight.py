@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import shutil
 import socket
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,13 +29,16 @@ from rlark.plan.placement import Placement
 from rlark.plan.plan import Plan, RankPlacement
 from rlark.plan.review import Row, review
 from rlark.plan.rules.engine import named
+from rlark.plan.rules.secrets import tell_leaks
 from rlark.spec.canonical import canonical_yaml, digest
-from rlark.spec.config import Composed, compose
+from rlark.spec.config import CONFIG, Composed, compose
 from rlark.spec.finding import Finding, exit_code
 from rlark.spec.invalid import ENGINE, explain
 from rlark.spec.job import Job
+from rlark.spec.leak import Leak, Veil, find_in_comments, find_in_text, find_leaks
 from rlark.spec.path import within
 from rlark.spec.source import Source
+from rlark.spec.yaml import LARGEST_TEXT
 
 if TYPE_CHECKING:
     from rlark.folder import Home
@@ -121,32 +125,52 @@ def preflight(source: Source, inventory: Inventory, look: Look | None = None) ->
     """
     draft = source.draft
     if draft is None:
-        return Preview("", None, None, list(source.findings), "", "", None, [])
+        return _unread(source)
     composed = _compose(source, draft)
     job = _with_config(draft, composed)
     node = chosen(job, inventory)
     if look is None:
         look = look_here if node is None or is_here(node, inventory) else look_elsewhere
     facts = look(job, node or Node(name=""))
-    facts = replace(facts, config_path=composed.path, config_base=composed.base)
+    leaks = _leaks(source, composed)
+    facts = replace(facts, config_path=composed.path, config_base=composed.base, leaks=leaks)
     settled, about_engine = _ask_engine(job, facts)
     about_files = _of_use(composed.findings, about_engine, facts.engines.get(_engine_named(job)))
     facts = replace(facts, config_settled=settled, config_findings=_unsaid(about_engine, about_files))
     decided = decide(job, inventory, facts, spoils=source.spoils)
     findings = _placed(source, composed, [*source.findings, *about_files, *decided.findings])
     ready = source.job is not None and (composed.effective is not None or draft.worker.ray.config is None)
+    ready = ready and not leaks  # nobody is shown a text with a secret in it, nor is it kept
     text = canonical_yaml(job) if ready else ""
+    veil = Veil(leaks)
+    findings = [veil.shown(finding) for finding in findings] if leaks else findings
     return Preview(
-        name=job.name,
+        name=veil(job.name),
         job=job if ready else None,
         plan=decided.plan if ready and exit_code(findings) == 0 else None,
         findings=findings,
         yaml=text,
         digest=digest(text) if text else "",
         node=node,
-        review=review(job, decided, node, findings),
+        review=[veil.shown(row) for row in review(job, decided, node, findings)],
         placement=decided.placement,
     )
+
+
+def _unread(source: Source) -> Preview:
+    """What can be said of a text that is no Job at all: what is wrong with it, and that there are secrets in it."""
+    leaks = tuple(find_in_text(source.text)) if len(source.text) <= LARGEST_TEXT else ()
+    found = [source.place(finding) for finding in tell_leaks(leaks)]
+    return Preview("", None, None, [Veil(leaks).shown(one) for one in [*source.findings, *found]], "", "", None, [])
+
+
+def _leaks(source: Source, composed: Composed) -> tuple[Leak, ...]:
+    """Secrets that stand in clear in the Job, in its comments and in the configuration it names."""
+    inline = f"{CONFIG}.inline"
+    found = find_leaks(source.data, without=inline if composed.effective is not None else "")
+    if composed.effective is not None:
+        found += find_leaks(composed.effective, path=composed.path)
+    return tuple(found + find_in_comments(source.text, found))
 
 
 def _of_use(composed: Iterable[Finding], said: Iterable[Finding], engine: Engine | None) -> list[Finding]:
@@ -228,6 +252,8 @@ def look_here(job: Job, node: Node, home: Home | None = None) -> Facts:
         missing_mounts=frozenset(source for source in sources if not _exists(source)),
         free_disk=_free(home),
         no_bubblewrap=sandbox.unavailable() if wants_bubblewrap(worker) else None,
+        home=str(home.root.absolute()),
+        programs=(sys.prefix, sys.base_prefix),
         missing_secrets=frozenset((ref.name, ref.key) for ref in refs if (ref.name, ref.key) not in store),
     )
 

@@ -88,6 +88,9 @@ class _Overlaid(Positions):
     def of_key(self, path: str) -> tuple[int, int]:
         return (0, 0) if self._is_changed(path) else self._written.of_key(path)
 
+    def inside(self, path: str, line: int, column: int) -> tuple[int, int]:
+        return (0, 0) if self._is_changed(path) else self._written.inside(path, line, column)
+
     def has(self, path: str) -> bool:
         return not self._is_changed(path) and self._written.has(path)
 

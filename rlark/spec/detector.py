@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-PRIVATE_KEY, TOKEN, PASSWORD, RANDOM = "RL350", "RL351", "RL352", "RL353"  # noqa: S105 - codes of findings
+PRIVATE_KEY, TOKEN, PASSWORD, RANDOM = "RL350", "RL351", "RL352", "RL353"
 
 _LONGEST_LINE = 4096
 """Characters of a line that are looked at in one go; longer lines are taken in overlapping pieces."""
@@ -34,7 +34,11 @@ _TOLD: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     (TOKEN, "a Weights & Biases key", re.compile(r"wandb\s+login\s+(?:--?[a-z-]+\s+)*([A-Za-z0-9_-]{20,})")),
     (PASSWORD, "a password", re.compile(r"sshpass\s+-p\s*[\"']?([^\s\"']+)")),
     (PASSWORD, "a password", re.compile(r"\bcurl\b.*?\s(?:-u|--user)[ =]?[\"']?[^\s:\"'@/]+:([^\s\"'@]+)")),
-    (TOKEN, "an authorization header", re.compile(r"(?i)authorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)\s+([^\s\"']+)")),
+    (
+        TOKEN,
+        "an authorization header",
+        re.compile(r"(?i)authorization[\"']?\s*[:=]\s*[\"']?(?:bearer|basic|token)\s+([^\s\"']+)"),
+    ),
     (TOKEN, "an object-store key", re.compile(r"(?i)aws_secret_access_key\s+[\"']?([A-Za-z0-9/+]{16,})")),
 )  # fmt: skip
 _OURS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
@@ -45,7 +49,8 @@ _OURS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     (TOKEN, "an API key", re.compile(r"(?<![A-Za-z0-9_.-])sk-(?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{20,}")),
     (TOKEN, "a Weights & Biases key", re.compile(r"(?<![A-Za-z0-9_])wandb_v1_[A-Za-z0-9_]{20,}")),
     (TOKEN, "a Google API key", re.compile(r"(?<![A-Za-z0-9_-])AIza[A-Za-z0-9_-]{35}")),
-    (TOKEN, "an object-store key", re.compile(r"(?<![A-Za-z0-9])(?:LTAI[A-Za-z0-9]{16,24}|AKID[A-Za-z0-9]{32})(?![A-Za-z0-9])")),
+    (TOKEN, "an object-store key", re.compile(r"(?<![A-Za-z0-9])LTAI[A-Za-z0-9]{16,24}(?![A-Za-z0-9])")),
+    (TOKEN, "an object-store key", re.compile(r"(?<![A-Za-z0-9])AKID[A-Za-z0-9]{32}(?![A-Za-z0-9])")),
     (TOKEN, "a Docker Hub token", re.compile(r"(?<![A-Za-z0-9_])dckr_pat_[A-Za-z0-9_-]{20,}")),
 )  # fmt: skip
 _PLUGINS = (
@@ -70,7 +75,10 @@ _PLUGINS = (
 _WORDS = r"access_?key|secret_?key|session_?key|encryption_?key|signing_?key|ssh_?key|passphrase|credentials?|token"
 _PASSWORDS = re.compile(r"(?:pass(?:wd|word|phrase)?|pwd|contrase[nñ]a)[0-9]*$", re.IGNORECASE)
 _SHORT_PASS = re.compile(r"(?:^|[a-z0-9]_)p(?:ass|wd)[0-9]*$", re.IGNORECASE)
-_PASS_OF = re.compile(r"(?:db|database|user|root|admin|ssh|smtp|ftp|pg|mysql|postgres|redis|mongo|minio|key)_p(?:ass|wd)[0-9]*$", re.IGNORECASE)  # fmt: skip
+_PASS_OF = re.compile(
+    r"(?:db|database|user|root|admin|ssh|smtp|ftp|pg|mysql|postgres|redis|mongo|minio|key)_p(?:ass|wd)[0-9]*$",
+    re.IGNORECASE,
+)
 _VOCABULARY = re.compile(
     r"(?:eos|bos|pad|unk|mask|sep|cls|stop|start|end|begin|image|img|video|audio|action|state|special|think|boi|eoi"
     r"|per|each|new|next|last|first|prompt|text|max|min|num|by|of|to)_?token$",
@@ -158,7 +166,7 @@ def _in_piece(line: str, start: int) -> Iterator[Hit]:
             yield from (_hit(code, kind, line, match, start) for match in pattern.finditer(line))
         for code, kind, patterns, valid in _library():
             for match in (match for pattern in patterns for match in pattern.finditer(line)):
-                if valid(match[0]) and not _stands_for_another(match[match.re.groups and match.lastindex or 0]):
+                if valid(match[0]) and not _stands_for_another(match[match.lastindex or 0]):
                     yield _hit(code, kind, line, match, start)
     if _NAMED.search(line) or "sshpass" in line or "wandb" in line:
         for code, kind, pattern in _TOLD:

@@ -30,6 +30,8 @@ class Finding(Model):
         curable: True when another node, or this node at another time, could run the Job as it
             stands: such errors end in exit code 4 rather than 3. It stays in this process: answers
             carry the exit code instead.
+        inside: line and column, from 1, within the text at `path`, such as a script; (0, 0) for the
+            whole of it. It stays in this process: whoever holds the text makes `line` and `column` of it.
     """
 
     code: str
@@ -43,6 +45,7 @@ class Finding(Model):
     actual: str | None = None
     hint: str | None = None
     curable: bool = Field(default=False, exclude=True)
+    inside: tuple[int, int] = Field(default=(0, 0), exclude=True)
 
     def __str__(self) -> str:
         """`job.yaml:7:16: error RL021 spec.tasks[0].ray.replicas: message (hint)`; a picture stands below."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from rlark.model import Model
 from rlark.secrets import MASK, SHORTEST, forms
 from rlark.spec.detector import PRIVATE_KEY, Hit, assigned, hits, random
-from rlark.spec.finding import Finding
 from rlark.spec.path import child, within
 
+M = TypeVar("M", bound=Model)
 _LEFT_OUT = ("spec.sshPublicKey", "status", "metadata.uid", "metadata.resourceVersion")
 """What is public, or the server's own."""
 _KEYS_END = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
@@ -94,8 +95,8 @@ def _walk(value: object, path: str, name: str, without: tuple[str, ...]) -> Iter
 def _in_mapping(mapping: Mapping[Any, Any], path: str, without: tuple[str, ...]) -> Iterator[Leak]:
     called = mapping.get("name")
     variable = called if isinstance(called, str) and isinstance(mapping.get("value"), str) else None
-    for key, value in mapping.items():
-        key, place = str(key), child(path, str(key))
+    for key, value in ((str(key), value) for key, value in mapping.items()):
+        place = child(path, key)
         for hit in hits(key):  # a key that is a secret itself
             yield Leak(hit.code, hit.kind, place, 1, 1, 1, "", hit.value)
         if key == "value" and variable is not None and isinstance(value, str):
@@ -166,10 +167,10 @@ class Veil:
             text = pattern.sub(MASK, text)
         return self._without_ends(self._without_parts(text))
 
-    def finding(self, finding: Finding) -> Finding:
-        """A finding that shows no secret."""
-        texts = {name: getattr(finding, name) for name in ("path", "message", "expected", "actual", "hint")}
-        return finding.model_copy(update={name: self(text) for name, text in texts.items() if text})
+    def shown(self, model: M) -> M:
+        """A finding, or another model of texts, that shows no secret; the name of a file is left."""
+        texts = {name: self(value) for name, value in model if isinstance(value, str) and name != "file"}
+        return model.model_copy(update=texts) if self else model
 
     def _without_parts(self, text: str) -> str:
         """Masked wherever as many characters as a window's stand in a secret, too."""

@@ -10,9 +10,10 @@ from rlark.spec.path import steps
 class Positions:
     """Where things stand in a text; lines and columns count from 1."""
 
-    def __init__(self, root: Node | None = None) -> None:
+    def __init__(self, root: Node | None = None, text: str = "") -> None:
         """Keep the parsed text; None where positions are unknown."""
         self._root = root
+        self._text = text
 
     def of(self, path: str) -> tuple[int, int]:
         """Line and column of a place, or of its nearest parent that stands in the text; (0, 0) if unknown."""
@@ -29,6 +30,27 @@ class Positions:
             node = entry[1] if entry else None
         entry = _entry(node, keys[-1]) if keys else None
         return place(entry[0]) if entry and entry[0] is not None else self.of(path)
+
+    def inside(self, path: str, line: int, column: int) -> tuple[int, int]:
+        """Line and column of a place within a text that stands there, as of `of` where that cannot be told.
+
+        Args:
+            path: where the text stands.
+            line: within the text, from 1.
+            column: within that line, from 1.
+        """
+        node = self._root
+        for key in steps(path):
+            entry = _entry(node, key)
+            node = entry[1] if entry else None
+        if not isinstance(node, ScalarNode) or not line or node.style != "|":
+            return self.of(path)
+        at = node.start_mark.line + line  # a literal block starts below its `|`
+        rows, lines = self._text.split("\n"), node.value.split("\n")
+        if line > len(lines) or at >= len(rows):
+            return self.of(path)
+        indent = max(0, len(rows[at].rstrip("\r")) - len(lines[line - 1]))
+        return at + 1, indent + column
 
     def show(self, path: str, *, key: bool = False) -> tuple[int, int]:
         """Line and column of a place, or of the key that leads to it."""

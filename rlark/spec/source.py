@@ -58,6 +58,7 @@ class Source:
         spoiled: places of the draft that are missing or were left out: rules about them say nothing.
         findings: what is wrong with the text and its form.
         positions: line and column of every place.
+        data: the values as they were read, what is wrong included; None where the text cannot be read.
     """
 
     text: str
@@ -68,13 +69,16 @@ class Source:
     spoiled: tuple[str, ...] = ()
     findings: list[Finding] = field(default_factory=list)
     positions: Positions = field(default_factory=Positions)
+    data: Any = None
 
     def place(self, finding: Finding) -> Finding:
         """The finding with file, line and column; the nearest parent's where the place is not written."""
         if finding.file:
             return finding
         line, column = finding.line, finding.column
-        if not line:
+        if not line and finding.inside[0]:
+            line, column = self.positions.inside(finding.path, *finding.inside)
+        elif not line:
             line, column = self.positions.show(finding.path, key=finding.code in AT_KEY)
         return finding.model_copy(update={"file": self.file, "line": line, "column": column})
 
@@ -113,9 +117,9 @@ def interpret(document: Document, text: str, *, file: str = "-", folder: Path | 
         invalid = explain(error, Job, data, JOB)
         draft, spoiled = _mend(data, invalid)
         findings = document.findings + [one.finding for one in invalid]
-        return _placed(Source(text, file, folder, None, draft, spoiled, findings, document.positions))
+        return _placed(Source(text, file, folder, None, draft, spoiled, findings, document.positions, data))
     sound = None if any(finding.severity == "error" for finding in document.findings) else job
-    return _placed(Source(text, file, folder, sound, job, (), document.findings, document.positions))
+    return _placed(Source(text, file, folder, sound, job, (), document.findings, document.positions, data))
 
 
 def _placed(source: Source) -> Source:

@@ -105,10 +105,10 @@ def parse(text: str) -> Document:
         return _nothing("RL007", "the text is nested too deeply to be read")
     if root is None:
         return _nothing("RL002", "the file is empty", hint="write a Job, as in job_specs/, or name another file")
-    return _construct(root)
+    return _construct(root, text)
 
 
-def _construct(root: Node) -> Document:
+def _construct(root: Node, text: str) -> Document:
     reader = _Reader()
     try:
         data = reader.read(root, "", 0)
@@ -120,7 +120,7 @@ def _construct(root: Node) -> Document:
             "RL003", root, "", f"the file holds {kind}, not a mapping", hint="start with apiVersion: rlinf.io/v1alpha1"
         )
         data = None
-    return Document(data, Positions(root), reader.findings)
+    return Document(data, Positions(root, text), reader.findings)
 
 
 def _nothing(code: str, message: str, hint: str | None = None, line: int = 1, column: int = 1) -> Document:
