@@ -86,7 +86,7 @@ def _open(sessions: Sessions) -> APIRouter:
         answer = RedirectResponse(to, 303) if form else JSONResponse({"to": to})
         return _with_session(answer, request, sessions)
 
-    @routes.get(f"{ONCE}{{code}}", response_model=None, status_code=303, responses=_ONCE)
+    @routes.get(f"{ONCE}{{code}}", response_class=RedirectResponse, status_code=303, responses=_ONCE)
     def follow_link(request: Request, code: str, accept: Annotated[str, Header()] = "") -> Response:
         """Begin a session and go on (303) to where the link leads; possible once, within 60 s."""
         try:

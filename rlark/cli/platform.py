@@ -1,4 +1,4 @@
-"""Commands that start, stop and open the platform: up, down, open."""
+"""Commands that start and stop the platform: up, down."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import sys
 
 import click
 
-from rlark.cli.command import ActionGroup, Command
+from rlark.cli.command import Command
 from rlark.cli.output import JsonObject
 from rlark.cli.session import Session, pass_session
-from rlark.errors import ClusterError
 
 FLAGS = ("host", "port", "dashboard_port", "num_cpus", "num_gpus", "labels", "ray_address")
 
@@ -87,41 +86,3 @@ def down(session: Session, force: bool) -> None:
     if session.out.mode in ("json", "yaml"):
         session.out.value(answer)
     session.out.say("the platform is down; Jobs and their files are kept in " + str(session.settings.home.jobs))
-
-
-@click.group(cls=ActionGroup, short_help="Open Ray's dashboard.", examples=("rlark open dashboard",))
-def open_() -> None:
-    """Print where a page of the platform is and open it, where there is a display."""
-
-
-@open_.command("dashboard", short_help="Ray's own dashboard.")
-@click.option("--no-browser", is_flag=True, help="Only print the address.")
-@pass_session
-def dashboard(session: Session, no_browser: bool) -> None:
-    """Print the address of Ray's dashboard and how to give it the token; open it where there is a display.
-
-    The dashboard asks for the token once and keeps it in a cookie of this browser for 30 days.
-    """
-    from rlark.sdk.settings import platform_record
-
-    record = platform_record(session.settings.home)
-    address = str(record.get("dashboard") or "")
-    if not address:
-        raise ClusterError("no dashboard is known here", hint="start the platform with: rlark up")
-    path = str((record.get("head") or {}).get("tokenPath") or "")  # type: ignore[attr-defined]
-    payload: JsonObject = {"dashboard": address, "tokenPath": path or None}
-    out = session.out
-    out.pairs([("dashboard", address), ("token in", path or "none is asked for")], name=address, payload=payload)
-    if path:
-        out.say(f"when the page asks for a token, paste what this prints: cat {path}")
-        out.say(f'for programs: curl -H "Authorization: Bearer $(cat {path})" {address}/api/jobs/')
-    out.say("the components of a Job stand under Actors, as JOB/component:rank")
-    if not no_browser and has_display():
-        import webbrowser
-
-        webbrowser.open(address)
-
-
-def has_display() -> bool:
-    """True where a browser can be opened for somebody to see."""
-    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -45,7 +45,10 @@ def show_token(session: Session) -> None:
 @token.command("rotate", short_help="Replace it.")
 @pass_session
 def rotate(session: Session) -> None:
-    """Replace the token; the API asks for the new one from its next request on, whoever has the old is out."""
+    """Replace the token; the API asks for the new one from its next request on.
+
+    Whoever has the old one is out, and so is every browser that signed in.
+    """
     import secrets
 
     from rlark.folder import write_text
@@ -55,6 +58,7 @@ def rotate(session: Session) -> None:
         raise NotFound(f"there is no token in {path}", hint="the first `rlark up` makes one")
     write_text(path, secrets.token_urlsafe(32) + "\n")
     session.out.say(f"a new token stands in {path}; print it with: rlark token show")
+    session.out.say("browsers must sign in again: rlark open console")
 
 
 @click.group(

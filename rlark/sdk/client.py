@@ -12,6 +12,7 @@ from rlark.errors import ClusterError
 from rlark.host.clock import Clock, SystemClock, new_id
 from rlark.sdk.follow import StreamEvent, follow
 from rlark.sdk.job import Job
+from rlark.sdk.secrets import Secrets
 from rlark.sdk.settings import Settings, find_settings
 from rlark.sdk.transport import API, JOBS, NODES, JsonObject, Transport
 
@@ -241,6 +242,20 @@ class Client:
         """Engines, what they need, and whether it is met."""
         items: list[JsonObject] = self.transport.get(f"{API}/engines")["items"]
         return items
+
+    @property
+    def secrets(self) -> Secrets:
+        """The secrets that the platform keeps: their names, never their values."""
+        return Secrets(self.transport)
+
+    def link(self, to: str = "/") -> str:
+        """An address that signs a browser in once, within 60 s, and leads to a path of the platform.
+
+        Raises:
+            UsageError: it is no path of the platform.
+        """
+        answer = self.transport.request("POST", f"{API}/links", body={"to": to}).json()
+        return f"{self.settings.address}{answer['path']}"
 
     def __repr__(self) -> str:
         return f"<Client of {self.settings.address}>"

@@ -23,6 +23,7 @@ JsonObject = dict[str, Any]
 API = "/api/v1"
 JOBS = f"{API}/rlinf.io/v1alpha1/jobs"
 NODES = f"{API}/rlinf.io/v1alpha1/nodes"
+SECRETS = f"{API}/secrets"
 CHUNK = 1 << 16
 CONNECT_TIMEOUT = 5.0
 TIMEOUT = 60.0

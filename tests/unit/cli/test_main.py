@@ -19,7 +19,7 @@ COMMANDS = [
     *("submit", "validate", "preview", "schema"),
     *("jobs", "get", "logs", "wait", "events", "metrics", "artifacts", "queue"),
     *("stop", "start", "restart", "delete"),
-    *("up", "down", "doctor", "nodes", "engines", "open", "token", "config", "version"),
+    *("up", "down", "doctor", "nodes", "engines", "secrets", "open", "token", "config", "version"),
 ]
 
 
