@@ -15,6 +15,7 @@ from rlark.errors import OK, PlacementError, SpecError
 from rlark.sdk.settings import OUTPUTS
 
 if TYPE_CHECKING:
+    from rlark.configuration import Checked
     from rlark.preflight import Preview
     from rlark.sdk.draft import Draft
 
@@ -44,9 +45,10 @@ def draft_of(file: str, changes: tuple[str, ...], name: str | None, labels: tupl
 
 @click.command(
     cls=Command,
-    short_help="Check Job files; nothing is started.",
+    short_help="Check Job files and configurations; nothing is started.",
     examples=(
         "rlark validate job.yaml",
+        "rlark validate configs/*.yaml --inventory nodes.yaml",
         "rlark validate job_specs/*.yaml --inventory nodes.yaml",
         "cat job.yaml | rlark validate - -o json",
     ),
@@ -57,17 +59,20 @@ def draft_of(file: str, changes: tuple[str, ...], name: str | None, labels: tupl
 def validate(session: Session, files: tuple[str, ...], inventory: Path | None) -> int:
     """Check Job files and print everything that was found, as file:line:column.
 
+    A file that is no Job but has a cluster section, written or from its defaults, is checked as an
+    RLinf configuration.
+
     Without --inventory they are checked against the platform's nodes if it runs, else against
     this machine. Exit code: 0 right (warnings included), 3 invalid, 4 right but never placeable here.
     """
-    from rlark.preflight import preflight
+    from rlark.configuration import check_text
     from rlark.sdk.draft import read_draft
 
     drafts = [read_draft(file) for file in files]
     nodes = session.client.inventory(inventory)
-    previews = [preflight(draft.load(), nodes) for draft in drafts]
-    _print_checked(session.out, [(draft.file, preview) for draft, preview in zip(drafts, previews, strict=True)])
-    return worst(preview.exit_code for preview in previews)
+    checked = [check_text(draft.text, nodes, file=draft.file, folder=draft.folder) for draft in drafts]
+    _print_checked(session.out, checked)
+    return worst(one.exit_code for one in checked)
 
 
 def worst(codes: object) -> int:
@@ -76,24 +81,24 @@ def worst(codes: object) -> int:
     return next((code for code in (SpecError.exit_code, PlacementError.exit_code) if code in seen), OK)
 
 
-def _print_checked(out: Output, checked: list[tuple[str, Preview]]) -> None:
+def _print_checked(out: Output, checked: list[Checked]) -> None:
     items = [
-        {"file": file, "ok": preview.exit_code == OK, "findings": [found.to_json() for found in preview.findings]}
-        for file, preview in checked
+        {"file": one.file, "ok": one.exit_code == OK, "findings": [found.to_json() for found in one.findings]}
+        for one in checked
     ]
     if out.mode in ("json", "yaml"):
         out.value({"files": items})
     elif out.mode == "name":
         out.lines(str(item["file"]) for item in items if item["ok"])
     else:
-        for file, preview in checked:
-            out.lines(str(found) for found in preview.findings)
-            out.say(f"{file}: {verdict_line(preview)}")
+        for one in checked:
+            out.lines(str(found) for found in one.findings)
+            out.say(f"{one.file}: {verdict_line(one)}")
 
 
-def verdict_line(preview: Preview) -> str:
+def verdict_line(seen: Preview | Checked) -> str:
     """`ok`, or how many errors and warnings there are."""
-    counts = {kind: sum(found.severity == kind for found in preview.findings) for kind in ("error", "warning", "info")}
+    counts = {kind: sum(found.severity == kind for found in seen.findings) for kind in ("error", "warning", "info")}
     told = [f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items() if count and kind != "info"]
     return ", ".join(["ok"] * (counts["error"] == 0) + told)
 

@@ -168,6 +168,7 @@ CODES: dict[str, str] = {
     "RL457": "a Job that comes over HTTP names its configuration by an absolute path, or carries it inline",
     "RL458": "numbers of a configuration are finite",
     "RL459": "a value that RLinf's own loader would read otherwise is quoted",
+    "RL460": "the files and groups that a defaults list names are in the search path",
     "RL470": "every key of a task pack is known",
     "RL471": "every required key of a task pack is there",
     "RL472": "a value of a task pack is of the right kind",

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rlark.spec.composer import Broken, Reading, compose_file, self_contained
+from rlark.spec.composer import compose_file, self_contained
+from rlark.spec.config_files import Broken, Reading
+from rlark.spec.defaults import Included, included
 from rlark.spec.emit import emit
 from rlark.spec.finding import Finding, errors_of
 from rlark.spec.invalid import AT_KEY, ENGINE
@@ -31,6 +33,8 @@ CONFIG = "spec.tasks[0].ray.config"
 
 _OWN_KEYS = ("path", "dir", "name", "overrides", "origin")
 """Keys of `config` itself; the others are the configuration's."""
+_OF_COMPOSITION = ("RL453", "RL460")
+"""Findings about what a file asks of others, shown in it."""
 _MOST_KEPT = 64
 _MOST_WARNINGS = 20
 
@@ -49,6 +53,7 @@ class Composed:
         file: the primary file; empty when inline.
         positions: where things stand in the primary file.
         overrides: those that were applied.
+        included: the files that its defaults list names, those that win first.
     """
 
     effective: dict[str, Any] | None = None
@@ -59,17 +64,19 @@ class Composed:
     file: str = ""
     positions: Positions = field(default_factory=Positions)
     overrides: tuple[str, ...] = ()
+    included: tuple[Included, ...] = ()
 
     def place(self, finding: Finding) -> Finding:
         """The finding at the line of the configuration's file that it is about.
 
-        What an override changed, and what does not stand in the primary file, is left for the Job's
-        own text: there it is shown at `config`.
+        That is the primary file, or the one of its defaults list where the value stands. What an
+        override changed, and what stands in neither, is left for the Job's own text: there it is
+        shown at `config`.
         """
         if finding.file or not self.file or not within(finding.path, self.path):
             return finding
         rest = steps(finding.path[len(self.path) :].lstrip("."))
-        if not rest or rest[0] in _OWN_KEYS:
+        if not rest or (self.path and rest[0] in _OWN_KEYS):
             return finding
         for index, override in enumerate(self.overrides):
             key = steps(override.partition("=")[0].lstrip("+~"))
@@ -78,9 +85,14 @@ class Composed:
                 return finding.model_copy(
                     update={"path": line_of, "message": f"{'.'.join(map(str, rest))}: {finding.message}"}
                 )
-        if not self.positions.has(join("", rest[:1])) and finding.code != ENGINE.missing:
+        at_key = finding.code in AT_KEY
+        if not self.positions.has(join("", rest)):
+            for part in self.included:
+                if (place := part.place(rest, key=at_key)) is not None:
+                    return finding.model_copy(update={"file": str(part.file), "line": place[0], "column": place[1]})
+        if self.path and not self.positions.has(join("", rest[:1])) and finding.code != ENGINE.missing:
             return finding
-        line, column = self.positions.show(join("", rest), key=finding.code in AT_KEY)
+        line, column = self.positions.show(join("", rest), key=at_key)
         return finding.model_copy(update={"file": self.file, "line": line, "column": column})
 
 
@@ -107,7 +119,9 @@ def compose(source: ConfigSource, folder: Path | None, *, engine: bool = True) -
     environment = hash(frozenset(os.environ.items()))
     if kept is not None and kept[1] == environment and _stamp(name for name, _, _ in kept[0]) == kept[0]:
         return kept[2]
-    composed, files = _compose_file(file, source, engine=engine)
+    reading = Reading()
+    composed = _compose_file(file, source.overrides, reading, CONFIG, engine=engine)
+    files = [str(opened) for opened in reading.documents]
     if len(_kept) >= _MOST_KEPT:
         _kept.clear()
     if not errors_of(composed.findings):  # an error may be cured by a file that was not there to be looked at
@@ -150,21 +164,31 @@ def _locate(source: ConfigSource, folder: Path | None) -> tuple[Path | None, lis
     return None, [Finding(code="RL450", path=path, message=where, hint=hint)]
 
 
-def _compose_file(file: Path, source: ConfigSource, *, engine: bool) -> tuple[Composed, list[str]]:
-    reading = Reading()
-    origin = Origin(path=str(file), overrides=list(source.overrides))
-    made = Composed(origin=origin, base=str(file.parent), file=str(file), overrides=tuple(source.overrides))
+def compose_text(text: str, file: Path) -> Composed:
+    """Compose a configuration that stands alone, in no Job; places in it are those of the file.
+
+    Args:
+        text: what stands in the file.
+        file: its absolute path, there or not (standard input has none): defaults are looked for beside it.
+    """
+    primary = Path(os.path.realpath(file)).with_suffix(".yaml")
+    composed = _compose_file(primary, [], Reading(texts={primary: text}), "", engine=False)
+    return replace(composed, origin=None)
+
+
+def _compose_file(file: Path, overrides: list[str], reading: Reading, path: str, *, engine: bool) -> Composed:
+    """Compose a file; `path` is the place its keys hang on."""
+    origin = Origin(path=str(file), overrides=list(overrides))
+    made = Composed(origin=origin, base=str(file.parent), path=path, file=str(file), overrides=tuple(overrides))
     try:
-        data = _without_hydra(reading.read(file), source.overrides)
+        data = _without_hydra(reading.read(file), overrides)
         if data is None:
-            data = compose_file(file, source.overrides, reading, lenient=not engine)
-        effective, found = _finished(reading.mark(data), file.parent, reading, CONFIG, engine=engine)
+            data = compose_file(file, overrides, reading, lenient=not engine)
+        effective, found = _finished(reading.mark(data), file.parent, reading, path, engine=engine)
         made = replace(made, effective=effective, findings=tuple(found))
     except Broken as broken:
-        made = replace(made, findings=tuple(_in_job(broken.findings)))
-    files = [str(opened) for opened in reading.positions]
-    positions = reading.positions.get(file, Positions())
-    return replace(made, positions=positions), files
+        made = replace(made, findings=tuple(_in_job(broken.findings, path)))
+    return replace(made, positions=reading.positions(file), included=included(file, reading))
 
 
 def _compose_inline(source: ConfigSource, data: dict[str, Any], folder: Path | None, *, engine: bool) -> Composed:
@@ -180,7 +204,7 @@ def _compose_inline(source: ConfigSource, data: dict[str, Any], folder: Path | N
         effective, found = _finished(composed, base, reading, path, engine=engine)
         return replace(made, effective=effective, findings=tuple(found))
     except Broken as broken:
-        return replace(made, findings=tuple(_in_job(broken.findings)))
+        return replace(made, findings=tuple(_in_job(broken.findings, path)))
 
 
 def _without_hydra(data: dict[str, Any], overrides: list[str]) -> dict[str, Any] | None:
@@ -204,22 +228,33 @@ def _through_a_file(data: dict[str, Any], overrides: list[str], reading: Reading
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="rlark-config-") as folder:
-        file = Path(folder, "inline.yaml")
+        file = Path(folder, "inline.yaml").resolve()
         file.write_text(emit(data), encoding="utf-8")
         try:
             return compose_file(file, overrides, reading, lenient=lenient)
         except Broken as broken:
-            raise Broken([finding.model_copy(update={"file": ""}) for finding in broken.findings]) from None
+            raise Broken([_nowhere(finding, str(file)) for finding in broken.findings]) from None
 
 
-def _in_job(findings: list[Finding]) -> list[Finding]:
-    """Findings of the composer at their place in the Job; those about a file keep the file's."""
+def _nowhere(finding: Finding, file: str) -> Finding:
+    """A finding without the temporary file's name and line."""
+    return finding.model_copy(update={"file": "", "line": 0, "column": 0}) if finding.file == file else finding
+
+
+def _in_job(findings: list[Finding], path: str) -> list[Finding]:
+    """Findings of the composer at their place below `path`; those about a file's YAML keep the file's."""
     return [
         finding
-        if finding.file
-        else finding.model_copy(update={"path": f"{CONFIG}.{finding.path}" if finding.path else CONFIG})
+        if finding.file and finding.code not in _OF_COMPOSITION
+        else finding.model_copy(update={"path": _below(path, finding.path)})
         for finding in findings
     ]
+
+
+def _below(path: str, place: str) -> str:
+    if place.startswith("overrides["):
+        path = CONFIG
+    return f"{path}.{place}" if path and place else path or place
 
 
 def _finished(

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rlark.spec.composer import Broken, Reading
+from rlark.spec.config_files import Broken, Reading
 from rlark.spec.finding import Finding
 from rlark.spec.invalid import AT_KEY, TASK_PACK, explain
 from rlark.spec.nearest import did_you_mean
@@ -99,5 +99,5 @@ def _check(pack: dict[str, Any], path: str) -> list[Finding]:
 
 def _in_file(finding: Finding, file: Path, path: str, reading: Reading) -> Finding:
     inside = finding.path[len(path) :].lstrip(".")
-    line, column = reading.positions[file].show(inside or "id", key=finding.code in AT_KEY)
+    line, column = reading.positions(file).show(inside or "id", key=finding.code in AT_KEY)
     return finding.model_copy(update={"file": str(file), "line": line, "column": column})

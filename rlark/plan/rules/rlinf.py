@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from rlark.engine import Engine
 from rlark.plan.placement import KEY, Placement, components
 from rlark.plan.rules.divisibility import check_divisibility
-from rlark.spec.finding import Finding
+from rlark.spec.finding import Finding, Severity
 from rlark.spec.job import SAFETY_CONFIRMED
 from rlark.spec.nearest import did_you_mean
 from rlark.spec.path import child, join
@@ -29,6 +29,10 @@ _KEYS = (
     "net_emulation",
 )
 """All that RLinf reads under `cluster`."""
+_DEVICE = "this reaches a real device, and nobody has confirmed that it is safe"
+_CONFIRM = (
+    f'see that device and site are safe, then annotate the Job: metadata.annotations["{SAFETY_CONFIRMED}"]: "true"'
+)
 
 
 def check_configuration(
@@ -38,7 +42,7 @@ def check_configuration(
     path: str,
     *,
     settled: Mapping[str, object] | None = None,
-    devices_confirmed: bool = False,
+    devices_confirmed: bool | None = False,
 ) -> list[Finding]:
     """Check a composed configuration.
 
@@ -50,7 +54,8 @@ def check_configuration(
             again: then numbers that do not divide are warnings.
         path: where the configuration stands in the Job; empty for a file of its own.
         settled: the configuration with the engine's defaults filled in; None where nobody knows them.
-        devices_confirmed: True when the Job carries the annotation `rlark.io/device-safety-confirmed`.
+        devices_confirmed: True when the Job carries the annotation `rlark.io/device-safety-confirmed`;
+            None for a configuration in no Job, which cannot carry it: then a warning says what its Job needs.
     """
     cluster = config.get("cluster")
     if not isinstance(cluster, Mapping):
@@ -60,7 +65,7 @@ def check_configuration(
     place = child(path, "cluster")
     found = [*_num_nodes(cluster, place), *_one_group(cluster, place), *_keys(cluster, place)]
     if not devices_confirmed:
-        found += _devices(config, path)
+        found += _devices(config, path, "warning" if devices_confirmed is None else "error")
     if engine is not None:
         found += _components(cluster, engine, place)
     if engine is not None and placement is not None:
@@ -116,22 +121,23 @@ def _keys(cluster: Mapping[str, object], path: str) -> Iterator[Finding]:
         )
 
 
-def _devices(config: Mapping[str, object], path: str) -> Iterator[Finding]:
+def _devices(config: Mapping[str, object], path: str, severity: Severity) -> Iterator[Finding]:
     """Places that reach a real robot."""
-    message = "this reaches a real device, and nobody has confirmed that it is safe"
-    hint = (
-        f'see that device and site are safe, then annotate the Job: metadata.annotations["{SAFETY_CONFIRMED}"]: "true"'
-    )
+    for place, actual in _reached(config, path):
+        yield _error("RL160", place, _DEVICE, _CONFIRM, (actual, None)).model_copy(update={"severity": severity})
+
+
+def _reached(config: Mapping[str, object], path: str) -> Iterator[tuple[str, str]]:
     environments = config.get("env")
     for name, env in environments.items() if isinstance(environments, Mapping) else ():
         if isinstance(env, Mapping) and env.get("env_type") == "realworld":
-            yield _error("RL160", join(path, ["env", str(name), "env_type"]), message, hint, ("realworld", None))
+            yield join(path, ["env", str(name), "env_type"]), "realworld"
     cluster = config.get("cluster")
     groups = cluster.get("node_groups") if isinstance(cluster, Mapping) else None
     for index, group in enumerate(groups if isinstance(groups, list) else ()):
         for key in ("hardware", "hardware_type"):
             if isinstance(group, Mapping) and group.get(key) not in (None, "Accelerator"):
-                yield _error("RL160", join(path, ["cluster", "node_groups", index, key]), message, hint, (key, None))
+                yield join(path, ["cluster", "node_groups", index, key]), key
 
 
 def _components(cluster: Mapping[str, object], engine: Engine, path: str) -> Iterator[Finding]:
