@@ -60,8 +60,8 @@ def router(commands: Commands, reader: LedgerReader) -> APIRouter:
 
 def _cluster(nodes: Sequence[JsonObject], running: int) -> JsonObject:
     online = [node for node in nodes if node["online"]]
-    total = {what: sum(node["capacity"][what] for node in nodes) for what in ("cpus", "gpus", "memory")}
-    used = {what: sum(node["used"][what] for node in nodes) for what in total}
+    total = {what: sum(node["capacity"][what] for node in online) for what in ("cpus", "gpus", "memory")}
+    used = {what: sum(node["used"][what] for node in online) for what in total}
     return {
         "id": LOCAL,
         "name": LOCAL,
@@ -71,9 +71,9 @@ def _cluster(nodes: Sequence[JsonObject], running: int) -> JsonObject:
         "onlineNodes": len(online),
         "offlineNodes": len(nodes) - len(online),
         "cloudNodes": sum(node["labels"].get(CATEGORY) == "cloud" for node in nodes),
-        "gpuModels": sorted({node["gpuModel"] or node["labels"].get(GPU_MODEL, "") for node in nodes} - {""}),
+        "gpuModels": sorted({node["gpuModel"] or node["labels"].get(GPU_MODEL, "") for node in online} - {""}),
         "gpus": total["gpus"],
-        "gpusFaked": any(node["gpusFaked"] for node in nodes),
+        "gpusFaked": any(node["gpusFaked"] for node in online),
         "gpuUsage": used["gpus"] / total["gpus"] if total["gpus"] else 0.0,
         "cpus": total["cpus"],
         "cpuUsage": used["cpus"] / total["cpus"] if total["cpus"] else 0.0,

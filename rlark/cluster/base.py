@@ -50,11 +50,13 @@ class Observation:
         alive: True while the worker lives or may still come to life; False when it is certainly gone.
         reports: what it wrote after the number asked for.
         reason: why it is gone, in Ray's words, where Ray knows.
+        node_lost: True when it is gone because its node is.
     """
 
     alive: bool
     reports: tuple[Report, ...] = ()
     reason: str = ""
+    node_lost: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from rlark.plan.node import Inventory
 
 log = logging.getLogger(__name__)
 REFRESH_S = 2.0
+REMEMBERED_S = 24 * 3600.0
+"""How long a node that went away is still told of, as offline."""
 
 
 class Nodes:
@@ -25,9 +27,10 @@ class Nodes:
     """
 
     def __init__(self, cluster: Cluster, ledger: Ledger, clock: Clock) -> None:
-        """Start with nothing seen."""
+        """Start with what the controller before this one saw."""
         self._cluster, self._ledger, self._clock = cluster, ledger, clock
-        self._seen = Inventory()
+        self._seen = ledger.seen()
+        self._gone_since: dict[str, float] = {}
         self._overrides = ledger.overrides()
         self._due = float("-inf")
         self.trouble = "the cluster has not been looked at yet"
@@ -46,7 +49,7 @@ class Nodes:
             return False
         self._due = time + REFRESH_S
         try:
-            seen = self._cluster.inventory()
+            seen = self._with_those_gone(self._cluster.inventory(), time)
         except ClusterError as error:
             log.warning("the cluster does not answer: %s", error)
             self.trouble = error.message
@@ -59,6 +62,18 @@ class Nodes:
         if changed:
             self._ledger.write_nodes(seen.nodes)
         return True
+
+    def _with_those_gone(self, seen: Inventory, time: float) -> Inventory:
+        """The nodes that are there, and as offline those that were: whoever runs there must be able to see it."""
+        here = {node.name for node in seen.nodes}
+        gone = [node for node in self._seen.nodes if node.name not in here]
+        self._gone_since = {node.name: self._gone_since.get(node.name, time) for node in gone}
+        kept = [
+            node.model_copy(update={"online": False, "free_cpus": 0.0, "free_gpus": 0, "free_memory": 0, "holders": {}})
+            for node in gone
+            if time < self._gone_since[node.name] + REMEMBERED_S
+        ]
+        return seen.model_copy(update={"nodes": sorted([*seen.nodes, *kept], key=lambda node: node.name)})
 
     def inventory(self, records: Iterable[JobRecord]) -> Inventory:
         """The nodes with labels, cordons, and what these records' leases leave free."""

@@ -208,9 +208,12 @@ class LedgerReader:
 
     def inventory(self) -> Inventory:
         """The nodes as last seen, with what people set on them and what the ledger's leases leave free."""
+        return dressed(self.seen(), self.overrides(), self.active())
+
+    def seen(self) -> Inventory:
+        """The nodes as the cluster showed them last."""
         rows = self._rows(select(tables.nodes).order_by(tables.nodes.c.name))
-        nodes = [Node.model_validate_json(row["snapshot"]) for row in rows]
-        return dressed(Inventory(nodes=nodes, source="ray"), self.overrides(), self.active())
+        return Inventory(nodes=[Node.model_validate_json(row["snapshot"]) for row in rows], source="ray")
 
     def nodes(self) -> list[JsonObject]:
         """The nodes on the wire, each with its leases."""

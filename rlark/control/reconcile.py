@@ -24,6 +24,7 @@ FORCE_MARGIN_S = 15.0
 OUTCOME = "Outcome"
 STOPPED = "Stopped"
 WORKER_LOST = "WorkerLost"
+NODE_LOST = "NodeLost"
 TERMINATED = "Terminated"
 _CONDITIONS = {kind.value for kind in ConditionType}
 
@@ -128,7 +129,7 @@ def _lost(record: JobRecord, seen: Observation, now: datetime) -> list[Event]:
     if record.stop_asked_at is not None:
         return ending(record, Kind.STOPPED, STOPPED, f"the worker ended without a last report: {why}", time=now)
     message = f"the worker of attempt {record.attempt} ended without a last report: {why}"
-    return ending(record, Kind.FAILED, WORKER_LOST, message, time=now)
+    return ending(record, Kind.FAILED, NODE_LOST if seen.node_lost else WORKER_LOST, message, time=now)
 
 
 def _overdue(record: JobRecord, now: datetime) -> list[Event]:

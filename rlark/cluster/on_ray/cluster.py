@@ -86,6 +86,7 @@ class RayCluster:
         self._jobs = JobsApi(head.dashboard, head.token_path)
         self._reports = Reports(nodes.look_here)
         self._files = ReportFiles()
+        self._names: dict[str, str] = {}
         self._gpus: dict[str, list[str]] = {}
         self._kill_at: dict[str, float] = {}
         self._ask_at: dict[str, float] = {}
@@ -99,7 +100,12 @@ class RayCluster:
         for group in leases.groups():
             if group.gpus and group.node_id:
                 holders.setdefault(group.node_id, {})[group.job] = group.gpus
-        return nodes.inventory(live, self._reports.of(live), holders)
+        return nodes.inventory(live, self._names_of(live), self._reports.of(live), holders)
+
+    def _names_of(self, live: Sequence[RayNode]) -> dict[str, str]:
+        """Each node's stable name, by id; a node keeps its own for as long as it lives."""
+        self._names = nodes.stable_names(live, self._names)
+        return self._names
 
     @_answering
     def lease(self, job: str, attempt: int, node: str, ask: Ask) -> Lease | Busy:
@@ -119,7 +125,7 @@ class RayCluster:
 
     def _node(self, name: str) -> RayNode:
         live = nodes.live_nodes()
-        names = nodes.stable_names(live)
+        names = self._names_of(live)
         for one in live:
             if names[one.id] == name:
                 return one
@@ -140,7 +146,7 @@ class RayCluster:
             job=group.job,
             attempt=group.attempt,
             key=group.name,
-            node=nodes.stable_names(live).get(group.node_id, ""),
+            node=self._names_of(live).get(group.node_id, ""),
             node_id=group.node_id,
             devices=nodes.devices(self._gpus.get(group.id, []), node, reports.get(group.node_id)),
             cpus=group.bundle.get("CPU", 0),
@@ -155,6 +161,8 @@ class RayCluster:
         mark = " (faked)" if faked else ""
         held = []
         for group in leases.groups():
+            if here is not None and group.node_id != here.id:
+                continue
             ids = self._gpus.get(group.id)
             if ask.gpus and group.gpus:
                 which = name_gpus(ids, faked=faked) if ids else f"{group.gpus} GPUs{mark}"
@@ -184,7 +192,7 @@ class RayCluster:
 
     def _is_head(self, node_id: str) -> bool:
         """Jobs go to the head's node by themselves, and then their actors inherit no runtime environment."""
-        return any(one.id == node_id and "node:__internal_head__" in one.total for one in nodes.live_nodes())
+        return any(one.id == node_id and one.is_head for one in nodes.live_nodes())
 
     def _job_env(self, grace_s: float) -> dict[str, str]:
         """Ray kills a stopped Job after three seconds unless told otherwise; our own head's environment does that."""
@@ -200,9 +208,25 @@ class RayCluster:
             alive, reason = self._asked(handle)
         # Read again: what a worker wrote last, it may have written between the two looks.
         written = self._written(handle)
+        node_lost = ""
         if own is not None and not alive and not remains.has_ended(written, handle.attempt):
-            alive, reason = self._lost(handle, own)
-        return Observation(alive, tuple(report for report in written if report.n > after), reason)
+            node_lost = self._node_lost(handle)
+            alive, reason = (False, node_lost) if node_lost else self._lost(handle, own)
+        return Observation(alive, tuple(report for report in written if report.n > after), reason, bool(node_lost))
+
+    def _node_lost(self, handle: Handle) -> str:
+        """How the node of a worker went away, in words; empty where it is still there."""
+        lease = read_json(self._folder(handle).lease) or {}
+        name, node_id = str(lease.get("node") or ""), str(lease.get("nodeId") or "")
+        try:
+            live = nodes.live_nodes()
+        except (RayError, RuntimeError):  # then nothing is known of nodes; what is known of the worker is told
+            return ""
+        node = next((one for one in live if one.id == node_id), None)
+        if node is not None:
+            return "" if nodes.answers(node) else f"node {name} went away: its raylet does not answer any more"
+        renewed = name in self._names_of(live).values()  # the platform was started again, and the node with it
+        return f"node {name} has left the Ray cluster" if name and not renewed else ""
 
     def _written(self, handle: Handle) -> list[Report]:
         return self._files.read(self._folder(handle).reports)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ SHM = "shm"
 """The custom Ray resource by which /dev/shm is counted, in MiB, on a head of ours."""
 
 MIB = 1024 * 1024
+ANSWER_S = 1.0
 _logger = logging.getLogger(__name__)
 
 
@@ -33,6 +35,7 @@ class RayNode:
         id: Ray's id, new with every start.
         host: the machine's name.
         address: its IP.
+        port: where its raylet answers; 0 when unknown.
         labels: Ray's labels, `up --labels` among them.
         total: resource -> amount.
         free: resource -> amount not in use; empty when Ray does not say.
@@ -44,6 +47,12 @@ class RayNode:
     labels: Mapping[str, str] = field(default_factory=dict)
     total: Mapping[str, float] = field(default_factory=dict)
     free: Mapping[str, float] = field(default_factory=dict)
+    port: int = 0
+
+    @property
+    def is_head(self) -> bool:
+        """Whether it is the node of the Ray head."""
+        return "node:__internal_head__" in self.total
 
     @property
     def gpus(self) -> int:
@@ -65,35 +74,54 @@ def _typed(raw: Mapping[str, Any], free: Mapping[str, float]) -> RayNode:
         labels=dict(raw.get("Labels") or {}),
         total=dict(raw.get("Resources") or {}),
         free=free,
+        port=int(raw.get("NodeManagerPort") or 0),
     )
 
 
-def stable_names(nodes: Iterable[RayNode]) -> dict[str, str]:
+def stable_names(nodes: Sequence[RayNode], known: Mapping[str, str] | None = None) -> dict[str, str]:
     """A name for each node id that survives restarts: the label `rlark.io/node`, else the host's name.
 
-    Where several nodes would have one name, all but the first get a number, in the order of their
-    raylets' addresses and ids.
+    Where several nodes would have one name, all but the first get a number: the head's is the first,
+    then they go by the addresses and ports of their raylets.
+
+    Args:
+        nodes: all that live.
+        known: names that were given before; a node keeps its own when another goes away.
     """
-    names: dict[str, str] = {}
-    taken: dict[str, int] = {}
-    for node in sorted(nodes, key=lambda one: (one.address, one.id)):
-        name = node.labels.get(NODE_NAME) or node.host or node.address
-        taken[name] = taken.get(name, 0) + 1
-        names[node.id] = name if taken[name] == 1 else f"{name}-{taken[name]}"
+    kept = {node.id: known[node.id] for node in nodes if known and node.id in known}
+    names, taken = dict(kept), set(kept.values())
+    for node in sorted(nodes, key=lambda one: (not one.is_head, one.address, one.port, one.id)):
+        if node.id not in names:
+            name = node.labels.get(NODE_NAME) or node.host or node.address
+            numbered = (f"{name}-{number}" for number in itertools.count(2))
+            names[node.id] = next(free for free in itertools.chain([name], numbered) if free not in taken)
+            taken.add(names[node.id])
     return names
 
 
+def answers(node: RayNode) -> bool:
+    """Whether a node's raylet still takes connections; Ray itself notices a dead one after some 15 seconds."""
+    try:
+        with socket.create_connection((node.address, node.port), ANSWER_S):
+            return True
+    except OSError:
+        return not node.port
+
+
 def inventory(
-    nodes: Sequence[RayNode], reports: Mapping[str, DeviceReport], holders: Mapping[str, Mapping[str, int]]
+    nodes: Sequence[RayNode],
+    names: Mapping[str, str],
+    reports: Mapping[str, DeviceReport],
+    holders: Mapping[str, Mapping[str, int]],
 ) -> Inventory:
     """What the nodes offer.
 
     Args:
         nodes: Ray's live nodes.
+        names: node id -> its stable name.
         reports: node id -> what its machine really has, where that is known yet.
         holders: node id -> job -> GPUs it leases there.
     """
-    names = stable_names(nodes)
     described = [describe(one, names[one.id], reports.get(one.id), holders.get(one.id, {})) for one in nodes]
     return Inventory(nodes=sorted(described, key=lambda one: one.name), source="ray")
 
