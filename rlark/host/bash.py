@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 
-_COMPLAINT = re.compile(r"^(?:bash|/dev/stdin|[^:]*): line (?P<line>\d+): (?P<what>.*)$")
+_COMPLAINT = re.compile(r"^[^:]*: line (?P<line>\d+): (?P<what>.*)$")
 _PATIENCE_S = 10.0
 
 
@@ -18,15 +19,22 @@ def syntax_error(script: str) -> tuple[int, str] | None:
     Returns:
         The line, from 1, and bash's words; None where bash can read it, or is not there to be asked.
     """
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8"}  # no BASH_ENV, which it would read
     try:
         done = subprocess.run(
-            ["bash", "-n"], input=script, capture_output=True, text=True, timeout=_PATIENCE_S, check=False
+            ["bash", "--norc", "-n"],
+            input=script.encode("utf-8", "replace"),
+            capture_output=True,
+            timeout=_PATIENCE_S,
+            check=False,
+            env=environment,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
     if done.returncode == 0:
         return None
-    told = [found for line in done.stderr.splitlines() if (found := _COMPLAINT.match(line))]
-    if not told:
-        return 1, done.stderr.strip() or "bash cannot read it"
-    return int(told[0]["line"]), told[0]["what"]
+    said = done.stderr.decode("utf-8", "replace")
+    told = next((found for line in said.splitlines() if (found := _COMPLAINT.match(line))), None)
+    if told is None:
+        return 1, said.strip() or "bash cannot read it"
+    return int(told["line"]), told["what"]

@@ -2,6 +2,51 @@
 
 from __future__ import annotations
 
-from rlark.plan.rules.rule import Rule
+from collections.abc import Iterator
 
-RULES: tuple[Rule, ...] = ()
+from rlark.plan.rules.rule import TASK, Case, Rule
+from rlark.plan.work_folder import WorkFolder
+from rlark.spec.finding import Finding
+
+_SCRIPTS = ("prepareScript", "runScript")
+
+
+def _syntax(case: Case) -> Iterator[Finding]:
+    for key in _SCRIPTS:
+        if key in case.facts.script_errors:
+            line, said = case.facts.script_errors[key]
+            text = case.worker.prepare if key == _SCRIPTS[0] else case.worker.run
+            lines = text.split("\n")
+            line = min(line, len(lines))
+            column = len(lines[line - 1]) - len(lines[line - 1].lstrip()) + 1
+            yield Finding(
+                code="RL301",
+                path=f"{TASK}.{key}",
+                inside=(line, column),
+                message=f"bash cannot read line {line} of {key}: {said}",
+                hint="mend the script; `bash -n` tells the same without running it",
+            )
+
+
+def _relative_paths(case: Case) -> Iterator[Finding]:
+    """The first relative path of each script that no `cd` stands before: one `cd` cures all of them."""
+    state = WorkFolder()
+    for key, text in zip(_SCRIPTS, (case.worker.prepare, case.worker.run), strict=True):
+        word = None if key in case.facts.script_errors else state.first_relative(text)
+        if word is not None:
+            yield Finding(
+                code="RL302",
+                severity="warning",
+                path=f"{TASK}.{key}",
+                inside=(word.line, word.column),
+                message=f"line {word.line} of {key} uses the relative path {word.text[:80]}, with no cd before it",
+                expected="an absolute path, or cd before it",
+                actual=word.text[:80],
+                hint="write cd /path first; scripts start in the job's work folder, which is empty",
+            )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(_syntax, tuple(f"{TASK}.{key}" for key in _SCRIPTS)),
+    Rule(_relative_paths, tuple(f"{TASK}.{key}" for key in _SCRIPTS)),
+)
