@@ -9,11 +9,16 @@ from typing import Any
 from pydantic import BaseModel
 
 from rlark.spec.emit import emit
-from rlark.spec.job import Job, Ray, Worker
+from rlark.spec.job import BESIDE_KUBERNETES, Job, Ray, Worker
 
 _ALWAYS = {(Worker, "head"), (Worker, "agent_type"), (Ray, "replicas")}
 """Written even where they have their default: people look for them."""
 _SCRIPTS = {"prepare_script", "run_script"}
+_RLARKS_ORDER = (
+    *("name", "head", "agentType", "role", "nodeSelector", "prepareScript", "runScript", "tensorBoardDir"),
+    *("kubernetes", "ray", "expect"),
+)
+"""Keys of a task in RLark's Kubernetes form, as its console writes them, then ours."""
 
 
 def canonical_yaml(job: Job) -> str:
@@ -50,7 +55,13 @@ def _model(model: BaseModel) -> dict[str, Any]:
         absent = (name in _SCRIPTS and not value.strip()) or value == default
         if not absent or (type(model), name) in _ALWAYS:
             found[alias] = _value(value)
-    return found
+    return _as_rlark(found) if isinstance(model, Worker) and model.from_kubernetes else found
+
+
+def _as_rlark(worker: dict[str, Any]) -> dict[str, Any]:
+    """A task in the Kubernetes form, without what was read from its section."""
+    worker["ray"] = {key: value for key, value in worker.get("ray", {}).items() if key in BESIDE_KUBERNETES}
+    return {key: worker[key] for key in _RLARKS_ORDER if worker.get(key, {}) != {}}
 
 
 def _value(value: Any) -> Any:

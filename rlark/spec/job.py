@@ -20,6 +20,10 @@ from rlark.spec.resources import Resources
 API_VERSION = "rlinf.io/v1alpha1"
 KIND = "Job"
 WORKER = "worker"
+KUBERNETES = "Kubernetes"
+"""The agentType of Jobs in RLark's own form."""
+BESIDE_KUBERNETES = ("config", "head", "sandbox")
+"""What stands under `ray` in that form; the kubernetes section says the rest."""
 COMPONENTS = ("actor", "rollout", "env")
 SAFETY_CONFIRMED = "rlark.io/device-safety-confirmed"
 """The annotation, to be `"true"`, without which nothing moves a real robot."""
@@ -252,7 +256,7 @@ class Worker(Written):
         default=False, description="True: the worker is the Header, which starts the Job.", examples=[True]
     )
     role: str = Field(default="", description="Kept for RLark; without meaning here.", examples=["Actor"])
-    agent_type: str = Field(default="Ray", description="Ray.", examples=["Ray"])
+    agent_type: str = Field(default="Ray", description="Ray, or Kubernetes for RLark's own form.", examples=["Ray"])
     node_selector: dict[str, str] = Field(
         default_factory=dict,
         description="Labels the node must have: all keys, any of a key's comma-separated values.",
@@ -270,7 +274,8 @@ class Worker(Written):
     )
     kubernetes: dict[str, JsonValue] | None = Field(
         default=None,
-        description="RLark's Kubernetes form of the Job.",
+        description="RLark's own form of the Job, with agentType Kubernetes: read in place of `ray`, which then "
+        "carries only config, head and sandbox. What has no meaning on one machine is named in a warning.",
         examples=[{"workload": {"template": {"spec": {"containers": [{"name": "main"}]}}}}],
     )
     run_script: str = Field(
@@ -288,6 +293,11 @@ class Worker(Written):
         description="What proves that the Job works.",
         examples=[{"outputs": [{"path": "policy.onnx", "minBytes": 1024}]}],
     )
+
+    @property
+    def from_kubernetes(self) -> bool:
+        """True when `ray`, but for config, head and sandbox, was read from the kubernetes section."""
+        return self.agent_type == KUBERNETES and self.kubernetes is not None
 
     @property
     def prepare(self) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from rlark.spec.finding import Finding
-from rlark.spec.invalid import AT_KEY, JOB, Invalid, Loc, explain
-from rlark.spec.job import API_VERSION, KIND, WORKER, Job
-from rlark.spec.path import join, within
+from rlark.spec.finding import Finding, errors_of
+from rlark.spec.invalid import AT_KEY, JOB, Loc
+from rlark.spec.job import API_VERSION, BESIDE_KUBERNETES, KIND, KUBERNETES, WORKER, Job, Ray
+from rlark.spec.mend import read
+from rlark.spec.path import within
+from rlark.spec.reading import Reading
+from rlark.spec.rlark import read_kubernetes
 from rlark.spec.yaml import Document, Positions, parse
 
 SERVER_METADATA = (
@@ -59,6 +59,7 @@ class Source:
         findings: what is wrong with the text and its form.
         positions: line and column of every place.
         data: the values as they were read, what is wrong included; None where the text cannot be read.
+        reading: what a Job in RLark's Kubernetes form says in the words of ours; None for any other.
     """
 
     text: str
@@ -70,17 +71,22 @@ class Source:
     findings: list[Finding] = field(default_factory=list)
     positions: Positions = field(default_factory=Positions)
     data: Any = None
+    reading: Reading | None = None
 
     def place(self, finding: Finding) -> Finding:
-        """The finding with file, line and column; the nearest parent's where the place is not written."""
+        """The finding with file, line and column; the nearest parent's where the place is not written.
+
+        What rules say about a value that was read from a kubernetes section is shown where that says it.
+        """
         if finding.file:
             return finding
         line, column = finding.line, finding.column
+        path = finding.path if self.reading is None else self.reading.written(finding.path)
         if not line and finding.inside[0]:
-            line, column = self.positions.inside(finding.path, *finding.inside)
+            line, column = self.positions.inside(path, *finding.inside)
         elif not line:
-            line, column = self.positions.show(finding.path, key=finding.code in AT_KEY)
-        return finding.model_copy(update={"file": self.file, "line": line, "column": column})
+            line, column = self.positions.show(path, key=finding.code in AT_KEY)
+        return finding.model_copy(update={"path": path, "file": self.file, "line": line, "column": column})
 
     def spoils(self, paths: Iterable[str]) -> bool:
         """True when one of the places, or something above or below it, was left out of the draft."""
@@ -107,19 +113,40 @@ def interpret(document: Document, text: str, *, file: str = "-", folder: Path | 
         file: its name, for findings.
         folder: what relative paths in it start from.
     """
-    source = Source(text, file, folder, positions=document.positions, findings=document.findings)
+    source = Source(text, file, folder, findings=document.findings, positions=document.positions)
     if not isinstance(document.data, dict):
         return _placed(source)
     data = _without_servers_own(document.data)
-    try:
-        job = Job.model_validate(data)
-    except ValidationError as error:
-        invalid = explain(error, Job, data, JOB)
-        draft, spoiled = _mend(data, invalid)
-        findings = document.findings + [one.finding for one in invalid]
-        return _placed(Source(text, file, folder, None, draft, spoiled, findings, document.positions, data))
-    sound = None if any(finding.severity == "error" for finding in document.findings) else job
-    return _placed(Source(text, file, folder, sound, job, (), document.findings, document.positions, data))
+    section = _kubernetes(data)
+    reading = read_kubernetes(section, data["spec"]["tasks"][0].get("ray")) if section is not None else None
+    mended = read(Job, data if reading is None else _with_ray(data, reading), JOB, fillers=_FILLERS)
+    told = reading or Reading()
+    findings = [*document.findings, *told.findings, *(one.finding for one in mended.invalid)]
+    source = replace(source, draft=mended.model, spoiled=(*told.spoiled, *mended.spoiled), findings=findings)
+    sound = None if errors_of(findings) else mended.model
+    return _placed(replace(source, job=sound, data=data, reading=reading))
+
+
+def _kubernetes(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The worker's `kubernetes` section; None for a Job in another form."""
+    spec = data.get("spec")
+    tasks = spec.get("tasks") if isinstance(spec, dict) else None
+    worker = tasks[0] if isinstance(tasks, list) and tasks else None
+    if not isinstance(worker, dict) or worker.get("agentType") != KUBERNETES:
+        return None
+    section = worker.get("kubernetes")
+    return section if isinstance(section, dict) else None
+
+
+def _with_ray(data: dict[str, Any], reading: Reading) -> dict[str, Any]:
+    """The Job with what its kubernetes section says under `ray`."""
+    worker, *others = data["spec"]["tasks"]
+    beside = worker.get("ray")
+    if beside is None or isinstance(beside, dict):
+        known = {field.alias or name for name, field in Ray.model_fields.items()} - set(BESIDE_KUBERNETES)
+        own = {key: value for key, value in (beside or {}).items() if key not in known}
+        worker = {**worker, "ray": reading.ray | own}
+    return data | {"spec": data["spec"] | {"tasks": [worker, *others]}}
 
 
 def _placed(source: Source) -> Source:
@@ -133,60 +160,3 @@ def _without_servers_own(data: dict[str, Any]) -> dict[str, Any]:
     if isinstance(metadata, dict):
         written["metadata"] = {key: value for key, value in metadata.items() if key not in SERVER_METADATA}
     return written
-
-
-def _mend(data: dict[str, Any], invalid: list[Invalid]) -> tuple[Job | None, tuple[str, ...]]:
-    """The Job without what is wrong, and the places where something is missing now."""
-    data = copy.deepcopy(data)
-    spoiled: list[str] = []
-    for _ in range(4):
-        for one in sorted(invalid, key=lambda one: _order(one.loc), reverse=True):
-            spoiled.append(join("", one.loc))
-            if one.meant and one.meant not in (_get(data, one.loc[:-1]) or {}):
-                spoiled.append(join("", (*one.loc[:-1], one.meant)))
-            _leave_out(data, one.loc, missing=one.finding.code == JOB.missing)
-        try:
-            return Job.model_validate(data), tuple(spoiled)
-        except ValidationError as error:
-            invalid = explain(error, Job, data, JOB)
-    return None, tuple(spoiled)
-
-
-def _order(loc: Loc) -> list[tuple[int, str]]:
-    """Later list entries first, so that leaving one out does not move another."""
-    return [(step, "") if isinstance(step, int) else (-1, step) for step in loc]
-
-
-def _leave_out(data: Any, loc: Loc, *, missing: bool) -> None:
-    if loc in _FILLERS:
-        _set(data, loc, copy.deepcopy(_FILLERS[loc]))
-        return
-    keep = loc[:-1] if missing else loc
-    while keep and keep not in _FILLERS:
-        parent = _get(data, keep[:-1])
-        if isinstance(parent, dict) and keep[-1] in parent:
-            del parent[keep[-1]]
-            return
-        if isinstance(parent, list) and isinstance(keep[-1], int) and keep[-1] < len(parent):
-            del parent[keep[-1]]
-            return
-        keep = keep[:-1]
-
-
-def _get(data: Any, loc: Loc) -> Any:
-    for step in loc:
-        if isinstance(data, dict):
-            data = data.get(str(step))
-        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
-            data = data[step]
-        else:
-            return None
-    return data
-
-
-def _set(data: Any, loc: Loc, value: Any) -> None:
-    parent = _get(data, loc[:-1])
-    if isinstance(parent, dict):
-        parent[str(loc[-1])] = value
-    elif isinstance(parent, list) and isinstance(loc[-1], int) and loc[-1] < len(parent):
-        parent[loc[-1]] = value
