@@ -19,6 +19,7 @@ from rlark.control.reader import LedgerReader, page_token
 from rlark.errors import NotFound, UsageError
 from rlark.folder import Home
 from rlark.spec.status import JobStatus, Phase
+from rlark.spec.story import points_at
 
 PAGE = 500
 LARGEST_PAGE = 1000
@@ -55,11 +56,11 @@ def _all(routes: APIRouter, reader: LedgerReader, home: Home) -> None:
         labels, phases = selector.parse(label_selector), _phases(phase)
         if watch:
             watcher = JobsWatcher(
-                reader, _watched(labels, phases), last_event_id, show=lambda job: with_progress(home, job)
+                reader, _watched(labels, phases), last_event_id, show=lambda job: described(home, job)
             )
             return respond(watcher, watcher.poll())
         items, more = reader.jobs(phases=phases, labels=labels, limit=limit, before=page_token(token))
-        shown = [with_progress(home, job) for job in items]
+        shown = [described(home, job) for job in items]
         return JSONResponse({"items": shown, "continue": None if more is None else str(more)})
 
 
@@ -75,12 +76,12 @@ def _new(routes: APIRouter, commands: Commands, home: Home) -> None:
         """Check, store and queue a Job: 201 for a new one or a new attempt, 200 where it was already there."""
         done = commands.submit(text, idempotency_key=idempotency_key, dry_run=dry_run is not None, replace=replace)
         headers = {"Location": f"{PREFIX}/jobs/{done.job['metadata']['name']}"}
-        return JSONResponse(with_progress(home, done.job), 201 if done.created else 200, headers=headers)
+        return JSONResponse(described(home, done.job), 201 if done.created else 200, headers=headers)
 
 
 def _one(routes: APIRouter, commands: Commands, reader: LedgerReader, home: Home) -> None:
     def shown(job: JsonObject) -> JsonObject:
-        return with_progress(home, job)
+        return described(home, job)
 
     @routes.get("/{name}", response_model=None, responses=told(answers.Job, 404))
     def get_job(name: str) -> JsonObject:
@@ -116,13 +117,15 @@ def _one(routes: APIRouter, commands: Commands, reader: LedgerReader, home: Home
         return JSONResponse(left, 202)
 
 
-def with_progress(home: Home, job: JsonObject) -> JsonObject:
-    """A Job whose status says how far its training is."""
+def described(home: Home, job: JsonObject) -> JsonObject:
+    """A Job whose status says how far its training is, and where to look first."""
     status: JsonObject = job["status"]
-    if not status.get("startedAt"):
-        return job
-    progress = curves.progress(home.job(job["metadata"]["name"]), JobStatus.model_validate(status))
-    return {**job, "status": {**status, "progress": progress.to_json() if progress else None}}
+    missing = points_at(job)
+    status = {**status, "pointsAt": missing.to_json() if missing else None}
+    if status.get("startedAt"):
+        progress = curves.progress(home.job(job["metadata"]["name"]), JobStatus.model_validate(status))
+        status["progress"] = progress.to_json() if progress else None
+    return {**job, "status": status}
 
 
 def _phases(text: str) -> list[str]:

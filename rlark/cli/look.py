@@ -169,9 +169,13 @@ def _watch_table(out: Output, stream: Iterator[StreamEvent]) -> None:
 def get(session: Session, job: str) -> None:
     """Show one Job: where it stands, why, on which GPUs, and what is proven.
 
+    Its steps stand in order, and an arrow at the earliest whose result is missing: look there first.
     With -o yaml the text can be submitted again.
     """
-    show_job(session.out, session.client.job(job).record)
+    from rlark.sdk.display import story_rows
+
+    record = session.client.job(job).record
+    show_job(session.out, record, story_rows(record))
 
 
 def show_job(out: Output, record: JsonObject, more: Sequence[tuple[str, object]] = ()) -> None:

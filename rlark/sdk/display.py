@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlark.sdk.follow import StreamEvent
 from rlark.sdk.transport import JsonObject
+
+if TYPE_CHECKING:
+    from rlark.spec.story import Step
 
 CHIPS = {
     "Pending": "#9a6700",
@@ -42,6 +45,30 @@ def summary(record: JsonObject) -> list[tuple[str, str]]:
         ("took", took(status)),
     ]
     return [(label, value) for label, value in rows if value]
+
+
+def story_rows(record: JsonObject) -> list[tuple[str, str]]:
+    """A Job's life in a table of two columns, an arrow at the earliest step whose result is missing.
+
+    Args:
+        record: the Job's object.
+    """
+    from rlark.spec.story import story
+
+    steps = [step for step in story(record) if step.state != "none" or step.message]
+    first = next((step for step in steps if step.state == "missing"), None)
+    rows = [(f"{'-> ' if step is first else '   '}{step.name}", _step_text(step, first)) for step in steps]
+    return [*rows, ("look at", first.look)] if first else rows
+
+
+def _step_text(step: Step, first: Step | None) -> str:
+    """`12:00:00.123 the prepare script is done`; nothing for what comes behind the first that is missing."""
+    if step.state == "missing" and step is not first:
+        return ""
+    then = moment(step.time)
+    clock = then.astimezone().strftime("%H:%M:%S.%f")[:12] if then and step.state == "done" else ""
+    said = f"{step.reason}: {step.message}" if step.reason and step.state == "missing" else step.message
+    return " ".join(part for part in (clock, said) if part)
 
 
 def verdict_word(value: object, yes: str, no: str) -> str:

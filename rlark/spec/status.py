@@ -135,6 +135,24 @@ class QueueStatus(StoredModel):
     reason: str
 
 
+class PointsAt(StoredModel):
+    """The earliest step of a Job's life whose result is missing.
+
+    Attributes:
+        step: its name.
+        condition: the condition that would tell it; None where none does.
+        reason: one CamelCase word; empty while it is simply not there yet.
+        message: a sentence.
+        look: the command that shows more.
+    """
+
+    step: str
+    condition: str | None = None
+    reason: str = ""
+    message: str = ""
+    look: str = ""
+
+
 class JobStatus(StoredModel):
     """The `status` of a Job.
 
@@ -150,6 +168,7 @@ class JobStatus(StoredModel):
         fused: True when the components run in one process; None without components.
         placement: component -> ranks as planned: `{rank, node, gpus, localRank}`.
         ranks: ranks as they run.
+        points_at: where to look first; None where no result is missing. Told in answers, never stored.
     """
 
     phase: Phase = Phase.PENDING
@@ -171,3 +190,4 @@ class JobStatus(StoredModel):
     placement: dict[str, list[dict[str, object]]] = Field(default_factory=dict)
     ranks: list[RankStatus] = Field(default_factory=list)
     progress: Progress | None = None
+    points_at: PointsAt | None = None

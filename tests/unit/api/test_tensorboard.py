@@ -24,9 +24,18 @@ class Echo(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
 
+    def read_body(self):
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
+
     def answer(self):
-        length = int(self.headers.get("Content-Length", 0))
-        body = self.rfile.read(length)
+        body = self.read_body()
         if self.path.endswith("/moved"):
             self.send_response(301)
             self.send_header("Location", f"http://127.0.0.1:{self.server.server_port}{BOARD}/there")
@@ -118,6 +127,7 @@ def test_a_body_without_a_length_is_passed_on_as_it_comes(board):
 
     answer = board.ask("POST", f"{BOARD}/data", content=parts())
     assert answer.json()["headers"]["transfer-encoding"] == "chunked"
+    assert answer.json()["body"] == "run=1"
 
 
 def test_the_token_cookies_and_what_is_between_two_parties_stay_behind(board):
