@@ -138,7 +138,8 @@ def preflight(source: Source, inventory: Inventory, look: Look | None = None) ->
     about_files = _of_use(composed.findings, about_engine, facts.engines.get(_engine_named(job)))
     facts = replace(facts, config_settled=settled, config_findings=_unsaid(about_engine, about_files))
     decided = decide(job, inventory, facts, spoils=source.spoils)
-    findings = _placed(source, composed, [*source.findings, *about_files, *decided.findings])
+    found = [*source.findings, *about_files, *decided.findings]
+    findings = _placed(source, composed, found)
     ready = source.job is not None and (composed.effective is not None or draft.worker.ray.config is None)
     ready = ready and not leaks  # nobody is shown a text with a secret in it, nor is it kept
     text = canonical_yaml(job) if ready else ""
@@ -152,7 +153,7 @@ def preflight(source: Source, inventory: Inventory, look: Look | None = None) ->
         yaml=text,
         digest=digest(text) if text else "",
         node=node,
-        review=[veil.shown(row) for row in review(job, decided, node, findings)],
+        review=[veil.shown(row) for row in review(job, decided, node, found, spoils=source.spoils)],
         placement=decided.placement,
     )
 

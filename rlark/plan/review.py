@@ -9,7 +9,7 @@ from rlark.plan.decide import Decision
 from rlark.plan.node import Node
 from rlark.plan.rules.engine import named
 from rlark.plan.rules.node import SELECTOR
-from rlark.plan.rules.rule import RAY, TASK
+from rlark.plan.rules.rule import RAY, TASK, Spoils, nothing_spoilt
 from rlark.spec.finding import Finding, errors_of
 from rlark.spec.job import WORKER, Job, Worker
 from rlark.spec.path import within
@@ -31,14 +31,22 @@ class Row(Model):
     ok: bool
 
 
-def review(job: Job, decided: Decision, node: Node | None, findings: Sequence[Finding]) -> list[Row]:
+def review(
+    job: Job,
+    decided: Decision,
+    node: Node | None,
+    findings: Sequence[Finding],
+    *,
+    spoils: Spoils = nothing_spoilt,
+) -> list[Row]:
     """The rows of the single-node review.
 
     Args:
         job: the Job.
         decided: what was decided about it, as far as its errors allow.
         node: the chosen node; None where there is none.
-        findings: everything that was found.
+        findings: everything that was found, at the places that rules know.
+        spoils: says which places were left out of the Job because its text has errors there.
     """
     worker = job.worker
     names = ", ".join(task.name for task in job.spec.tasks)
@@ -46,7 +54,8 @@ def review(job: Job, decided: Decision, node: Node | None, findings: Sequence[Fi
     wrong = [finding.path for finding in errors_of(findings)]
 
     def right(*paths: str) -> bool:
-        return not any(within(path, bad) or within(bad, path) for path in paths for bad in wrong if bad)
+        clear = not any(within(path, bad) or within(bad, path) for path in paths for bad in wrong if bad)
+        return clear and not spoils(paths)
 
     header = f"{worker.name if worker.head else 'none'}, {worker.ray.replicas} replica{_s(worker.ray.replicas)}"
     tasks = len(job.spec.tasks)
