@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from rlark.plan.node import Inventory, Node
 from rlark.plan.rules.rule import RAY, TASK, Case, Rule
+from rlark.plan.selector import matches
 from rlark.spec.finding import Finding
 from rlark.spec.job import Job
 from rlark.spec.quantity import spell_bytes
@@ -14,15 +15,6 @@ SELECTOR = f"{TASK}.nodeSelector"
 _RESOURCES = f"{RAY}.resources"
 _LEAST_DISK = 256 * 2**20
 """Bytes; logs, checkpoints and artifacts of one Job need about that."""
-
-
-def matches(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """True when a node's labels fulfil every key; the values of a key are alternatives with commas between."""
-    return all(
-        labels.get(key.strip()) in {value.strip() for value in values.split(",")}
-        for key, values in selector.items()
-        if key.strip()
-    )
 
 
 def choose_node(job: Job, inventory: Inventory) -> tuple[Node | None, list[Finding]]:
@@ -81,7 +73,8 @@ def needs(job: Job) -> str:
     worker = job.worker
     gpu = worker.ray.resources.gpu
     gpus = "as many GPUs as its placement uses" if gpu is None else f"{gpu} GPU{'' if gpu == 1 else 's'}"
-    sources = ", ".join(mount.host_path or f"volume {mount.volume}" for mount in worker.ray.mounts)
+    kept = [mount for mount in worker.ray.mounts if not mount.scratch]
+    sources = ", ".join(mount.host_path or f"volume {mount.volume}" for mount in kept)
     return f"1 Worker, {gpus}, storage: {sources or 'none beyond the job folder'}"
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from posixpath import isabs, normpath
+from collections.abc import Iterator, Mapping
+from posixpath import isabs, join, normpath
 
 from rlark.plan.mounts import covers
 from rlark.plan.rules.rule import RAY, TASK, Case, Rule
 from rlark.spec.finding import Finding
+
+_WRITTEN = ("runner.logger.log_path", "runner.output_dir")
+"""Keys of an RLinf configuration that name where checkpoints, logs and results go."""
 
 
 def _mount_sources(case: Case) -> Iterator[Finding]:
@@ -26,28 +29,45 @@ def _mount_sources(case: Case) -> Iterator[Finding]:
 
 def _lost(case: Case) -> Iterator[Finding]:
     worker = case.worker
-    mounts = [mount.mount_path for mount in worker.ray.mounts]
     written = [(f"{TASK}.tensorBoardDir", worker.tensor_board_dir)]
     written += [(f"{TASK}.expect.outputs[{i}].path", output.path) for i, output in enumerate(worker.expect.outputs)]
-    written += _log_path(case)
-    for path, place in written:
-        if isabs(place) and not any(covers(mount, place) for mount in mounts):
+    for path, place in [*written, *_of_the_configuration(case)]:
+        why = _may_be_lost(case, place)
+        if why:
             yield Finding(
                 code="RL400",
                 severity="warning",
                 path=path,
-                message=f"{place} lies under no mount and not in the job's folder; what is written there may be lost",
+                message=f"{place} {why}",
                 actual=place,
-                hint="write below a mountPath, or give a path relative to the job's folder",
+                hint="write below the mountPath of a hostPath or a volume, or give a path relative to the job's folder",
             )
 
 
-def _log_path(case: Case) -> list[tuple[str, str]]:
+def _may_be_lost(case: Case, place: str) -> str:
+    """Why what is written at a place may be lost, for people; empty where it is kept."""
+    if not isabs(place):
+        return ""
+    covering = [mount for mount in case.worker.ray.mounts if covers(mount.mount_path, place)]
+    if covering:
+        nearest = max(covering, key=lambda mount: len(normpath(mount.mount_path)))
+        gone = f"lies in the scratch folder {nearest.mount_path}, which goes with the attempt"
+        return gone if nearest.scratch else ""
+    if case.facts.home and covers(join(case.facts.home, "jobs", case.job.name), place):
+        return ""
+    return "lies under no mount and not in the job's folder; what is written there may be lost"
+
+
+def _of_the_configuration(case: Case) -> Iterator[tuple[str, str]]:
     """Where a run script's configuration lets RLinf write; an engine's files stand in the job's folder."""
-    runner = (case.config or {}).get("runner") if case.worker.run else None
-    logger = runner.get("logger") if isinstance(runner, dict) else None
-    place = logger.get("log_path") if isinstance(logger, dict) else None
-    return [(f"{case.facts.config_path}.runner.logger.log_path", place)] if isinstance(place, str) else []
+    if not case.worker.run:
+        return
+    for keys in _WRITTEN:
+        found: object = case.config
+        for key in keys.split("."):
+            found = found.get(key) if isinstance(found, Mapping) else None
+        if isinstance(found, str):
+            yield f"{case.facts.config_path}.{keys}", found
 
 
 def _outside(case: Case) -> Iterator[Finding]:
