@@ -12,7 +12,7 @@ from rlark.errors import NotFound, UsageError
 
 INVENTORY_FIELDS = (
     *("name", "labels", "cpus", "memory", "shm", "gpus", "gpuModel", "gpusFaked", "online", "unschedulable"),
-    *("freeCpus", "freeGpus", "freeMemory", "holders", "leases"),
+    *("freeCpus", "freeGpus", "freeMemory", "holders", "used", "leases"),
 )
 """What an inventory file holds of a node, then what it may hold."""
 GIB = 2**30
@@ -39,14 +39,23 @@ def _holders(node: JsonObject) -> str:
     return ", ".join(sorted({str(lease.get("job")) for lease in node.get("leases") or ()}))
 
 
+def _leased(node: JsonObject) -> str:
+    """The sum of what is leased; how much of it is in use at the moment nobody asks."""
+    used = node.get("used") or {}
+    cpus, gpus, memory = used.get("cpus", 0), used.get("gpus", 0), used.get("memory", 0)
+    parts = ((cpus, f"{cpus:g} CPU"), (gpus, f"{gpus:g} GPU"), (memory, f"{memory / GIB:.4g} GiB"))
+    return ", ".join(text for amount, text in parts if amount)
+
+
 NODE_COLUMNS = (
     Column("NAME", lambda node: node["name"]),
     Column("STATE", _state),
-    Column("CPUS", lambda node: _of(node, "freeCpus", "cpus")),
-    Column("MEMORY GiB", lambda node: _of(node, "freeMemory", "memory", GIB)),
-    Column("GPUS", _gpus),
+    Column("FREE CPUS", lambda node: _of(node, "freeCpus", "cpus")),
+    Column("FREE MEMORY GiB", lambda node: _of(node, "freeMemory", "memory", GIB)),
+    Column("FREE GPUS", _gpus),
     Column("GPU MODEL", lambda node: node.get("gpuModel")),
     Column("LEASED BY", _holders),
+    Column("LEASED", _leased, wide=True),
     Column("SHM GiB", lambda node: f"{(node.get('shm') or 0) / GIB:.4g}", wide=True),
     Column("LABELS", lambda node: ",".join(f"{k}={v}" for k, v in (node.get("labels") or {}).items()), wide=True),
 )
@@ -58,6 +67,7 @@ NODE_COLUMNS = (
     examples=(
         "rlark nodes",
         "rlark nodes list -o json > nodes.json      # an inventory for validate and preview",
+        "rlark nodes list -l zone=a,b,team=navigation",
         "rlark nodes cordon workstation",
         "rlark nodes label workstation team=navigation old-",
     ),
@@ -67,12 +77,34 @@ def nodes() -> None:
 
 
 @nodes.command("list", short_help="Every node, free/total.")
+@click.option("-l", "--selector", metavar="K=V,V...", help="Only nodes that a nodeSelector of these labels hits.")
 @pass_session
-def list_nodes(session: Session) -> None:
-    """List nodes with free and total capacity; -o json is an inventory file."""
+def list_nodes(session: Session, selector: str | None) -> None:
+    """List nodes with free and total capacity; -o json is an inventory file.
+
+    What is not free is leased by Jobs, whether they use it at the moment or not. With -l (zone=a,b,team=nav:
+    zone is a or b, and team is nav) only the nodes that a Job with this nodeSelector hits; it runs where
+    exactly one of them is usable.
+    """
     found = session.client.nodes()
+    if selector is not None:
+        found = _hit(found, selector)
     inventory = [{key: node[key] for key in INVENTORY_FIELDS if key in node} for node in found]
     session.out.records(found, NODE_COLUMNS, name=lambda node: str(node["name"]), payload={"nodes": inventory})
+
+
+def _hit(nodes: list[JsonObject], text: str) -> list[JsonObject]:
+    """The nodes that a selector hits.
+
+    Raises:
+        UsageError: it names no label.
+    """
+    from rlark.plan.selector import matches, parse_selector
+
+    selector = parse_selector(text)
+    if not selector:
+        raise UsageError(f"the selector {text!r} names no label", hint="write zone=a,b,team=nav")
+    return [node for node in nodes if matches(selector, node["labels"])]
 
 
 @nodes.command("cordon", short_help="Let no new Job start there.")

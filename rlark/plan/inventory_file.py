@@ -35,6 +35,7 @@ class DescribedNode(Written):
     free_gpus: int | None = None
     free_memory: int | None = None
     holders: dict[str, int] = Field(default_factory=dict)
+    used: dict[str, float] = Field(default_factory=dict)
     leases: list[Any] = Field(default_factory=list)
 
 
@@ -89,7 +90,7 @@ def _doubles(described: InventoryFile) -> list[Finding]:
 
 
 def _node(described: DescribedNode) -> Node:
-    own = described.model_dump(exclude={"leases", "labels"})
+    own = described.model_dump(exclude={"used", "leases", "labels"})
     labels = default_labels(described.name, described.gpu_model if described.gpus else "") | described.labels
     return Node(labels=labels, **own)
 

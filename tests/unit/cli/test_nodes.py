@@ -11,13 +11,40 @@ def test_nodes_in_every_form(rlark: Any, platform: Any) -> None:
     rlark("submit", "-d", platform.write_job(gpu=1))
     rows = rlark("nodes").rows
     named = dict(zip(rows[0], rows[1], strict=True))
-    assert (named["NAME"], named["STATE"], named["CPUS"], named["GPUS"]) == (HOST, "online", "7/8", "1/2 (faked)")
+    assert (named["NAME"], named["STATE"], named["FREE CPUS"], named["FREE GPUS"]) == (
+        HOST,
+        "online",
+        "7/8",
+        "1/2 (faked)",
+    )
     assert named["LEASED BY"] == "demo"
     assert rlark("nodes", "list").rows == rows
-    assert "LABELS" in rlark("nodes", "-o", "wide").rows[0]
+    wide = rlark("nodes", "-o", "wide").rows
+    assert "LABELS" in wide[0]
+    assert dict(zip(wide[0], wide[1], strict=True))["LEASED"] == "1 CPU, 1 GPU"
     assert rlark("nodes", "-q").out == f"{HOST}\n"
     node = rlark("nodes", "list", "-o", "json").json["nodes"][0]
     assert (node["gpus"], node["freeGpus"], node["gpusFaked"]) == (2, 1, True)
+    assert node["used"] == {"cpus": 1.0, "memory": 0, "gpus": 1}
+    assert [(lease["job"], lease["attempt"]) for lease in node["leases"]] == [("demo", 1)]
+
+
+def test_nodes_that_a_selector_hits(rlark: Any, platform: Any) -> None:
+    rlark("nodes", "label", HOST, "zone=a", "team=nav")
+    assert rlark("nodes", "list", "-l", "zone=b,a,team=nav", "-q").out == f"{HOST}\n"
+    assert rlark("nodes", "list", "-l", "zone=a,team=other", "-q").out == ""
+    assert rlark("nodes", "list", "-l", "zone").code == 2
+
+
+def test_a_node_that_went_away_is_offline(rlark: Any, platform: Any) -> None:
+    platform.cluster.nodes.clear()
+    platform.clock.advance(3)
+    platform.tick()
+    row = dict(zip(*rlark("nodes").rows, strict=True))
+    assert (row["NAME"], row["STATE"], row["FREE CPUS"]) == (HOST, "offline", "0/8")
+    refused = rlark("submit", "-d", platform.write_job())
+    assert refused.code == 4
+    assert f"only {HOST} (offline)" in refused.err
 
 
 def test_what_nodes_prints_is_an_inventory(rlark: Any, platform: Any) -> None:
