@@ -23,7 +23,7 @@ from rlark.engine import Engine, find_engines, load_attribute
 from rlark.errors import UsageError
 from rlark.plan.decide import chosen, decide
 from rlark.plan.facts import Facts
-from rlark.plan.isolation import wants_bubblewrap
+from rlark.plan.isolation import head_of, wants_bubblewrap
 from rlark.plan.node import HOSTNAME, Inventory, Node
 from rlark.plan.placement import Placement
 from rlark.plan.plan import Plan, RankPlacement
@@ -252,7 +252,7 @@ def look_here(job: Job, node: Node, home: Home | None = None) -> Facts:
         unmet={engine.id: tuple(engine.unmet()) for engine in wanted},
         missing_mounts=frozenset(source for source in sources if not _exists(source)),
         free_disk=_free(home),
-        no_bubblewrap=sandbox.unavailable() if wants_bubblewrap(worker) else None,
+        no_bubblewrap=sandbox.unavailable(own_pids=head_of(worker) == "job") if wants_bubblewrap(worker) else None,
         home=str(home.root.absolute()),
         programs=(sys.prefix, sys.base_prefix),
         missing_secrets=frozenset((ref.name, ref.key) for ref in refs if (ref.name, ref.key) not in store),

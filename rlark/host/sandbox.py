@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rlark.host.view import Bind, View
 
@@ -12,6 +15,33 @@ __all__ = ["Bind", "Fence", "Mirror", "View", "fenced", "unavailable"]
 
 PROGRAM = "bwrap"
 _PATIENCE_S = 10.0
+_UNHEARD = "TERM,INT"
+_SHOWN = 200
+_CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
+_IN_CONTAINER = (
+    "a container must be allowed to make namespaces: start it with --cap-add SYS_ADMIN "
+    "--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined"
+)
+_SETTINGS = (
+    (
+        Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"),
+        "1",
+        (
+            "AppArmor keeps ordinary users from making user namespaces: sudo sysctl "
+            "kernel.apparmor_restrict_unprivileged_userns=0, or give bwrap an AppArmor profile that allows userns"
+        ),
+    ),
+    (
+        Path("/proc/sys/kernel/unprivileged_userns_clone"),
+        "0",
+        "ordinary users may not make user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1",
+    ),
+    (
+        Path("/proc/sys/user/max_user_namespaces"),
+        "0",
+        "no user namespaces are allowed: sudo sysctl user.max_user_namespaces=10000",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -56,10 +86,13 @@ class Fence:
 def fenced(argv: Sequence[str], fence: Fence) -> list[str]:
     """The command that runs `argv` behind a fence; its descriptors, environment and folder are kept.
 
-    It exits with the code of `argv`, and with 128 + n where that was ended by signal n.
+    It exits with the code of `argv`, and with 128 + n where that was ended by signal n. bubblewrap itself
+    does not hear SIGTERM and SIGINT, because its end is the immediate end of `argv`: a signal to every
+    process of a Job leaves those behind the fence the time that they were promised. With `own_pids`
+    everything behind the fence is killed as soon as `argv` has ended, whatever else still runs there.
     """
     mirrors = sorted(fence.mirrors, key=lambda one: one.path)
-    command = [PROGRAM, "--die-with-parent"]
+    command = ["env", f"--ignore-signal={_UNHEARD}", PROGRAM, "--die-with-parent"]
     if not (mirrors and mirrors[0].path == "/"):
         command += ["--dev-bind", "/", "/"]
     steps = [(bind.path, 0, _bind(bind)) for bind in fence.binds]
@@ -71,7 +104,7 @@ def fenced(argv: Sequence[str], fence: Fence) -> list[str]:
         command += arguments
     for mirror in reversed(mirrors):
         command += ["--remount-ro", mirror.path]
-    return [*command, "--", *argv]
+    return [*command, "--", "env", f"--default-signal={_UNHEARD}", *argv]
 
 
 def _bind(bind: Bind) -> list[str]:
@@ -87,14 +120,48 @@ def _mirror(mirror: Mirror) -> list[str]:
     return arguments
 
 
-def unavailable() -> str:
-    """Why bubblewrap does not work here, for people; empty where it does."""
+def unavailable(*, own_pids: bool = True) -> str:
+    """Why bubblewrap does not work here and what to do about it, for people; empty where it does.
+
+    It is tried, which takes a few milliseconds.
+
+    Args:
+        own_pids: True when process numbers of its own are wanted too, which fewer machines allow.
+    """
+    if shutil.which(PROGRAM) is None:
+        return "bubblewrap is not installed; install it: apt install bubblewrap, or dnf install bubblewrap"
     try:
         done = subprocess.run(
-            fenced(["true"], Fence(own_pids=True)), capture_output=True, text=True, timeout=_PATIENCE_S, check=False
+            fenced(["true"], Fence(own_pids=own_pids)),
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+            env={**os.environ, "LC_ALL": "C"},
         )
-    except FileNotFoundError:
-        return "bubblewrap is not installed"
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bubblewrap cannot be run: {error}"
-    return "" if done.returncode == 0 else f"bubblewrap does not work here: {done.stderr.strip()[:200]}"
+    if done.returncode == 0:
+        return ""
+    said = " ".join(done.stderr.split())[:_SHOWN] or f"it exits with code {done.returncode}"
+    return f"bubblewrap does not work here ({said}); {_cure(said)}"
+
+
+def _cure(said: str) -> str:
+    """What lets bubblewrap work, by what keeps it from it."""
+    if "-signal" in said:
+        return "its `env` cannot ignore signals: install coreutils 8.31 or newer"
+    if os.geteuid() != 0:
+        for setting, forbidden, cure in _SETTINGS:
+            if _read(setting) == forbidden:
+                return cure
+    if any(Path(mark).exists() for mark in _CONTAINER_MARKS):
+        return _IN_CONTAINER
+    return "the kernel must let this user make namespaces: ask the administrator to allow user namespaces"
+
+
+def _read(setting: Path) -> str:
+    try:
+        return setting.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
