@@ -17,7 +17,7 @@ def clear(folder: JobFolder, plan: Plan) -> None:
     """
     kept = _resumes_from(plan)
     files = (folder.ranks, folder.failure, folder.result, folder.metrics, folder.environment)
-    for path in (*files, folder.artifacts, folder.checkpoints, folder.tensorboard, folder.scripts):
+    for path in (*files, folder.artifacts, folder.checkpoints, folder.tensorboard, folder.scripts, folder.head):
         if not (kept and kept.is_relative_to(path.resolve())):
             _remove(path)
     folder.create()

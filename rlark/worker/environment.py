@@ -15,6 +15,14 @@ from rlark.secrets import Redactor, SecretMissing, SecretStore, forms
 
 _RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """Ray's own: joins what the run starts on Ray to the worker's Ray Job, so that it dies with it."""
+_HEAD = (
+    "RLINF_NODE_RANK",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "RAY_ADDRESS",
+    "RAY_AUTH_MODE",
+    "RAY_AUTH_TOKEN_PATH",
+)
 _SECRET = re.compile(
     r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PRIVATE_?KEY|API_?KEY|ACCESS_?KEY|CREDENTIALS?)(_|$)", re.IGNORECASE
 )
@@ -69,9 +77,15 @@ def run_environment(
     platform = _platform(plan, lease, folder)
     own = {**plan.env, **secrets}
     overridden = sorted(name for name, value in own.items() if platform.get(name, value) != value)
-    inherited = allowed(outer) | {name: outer[name] for name in (_RAY_JOB,) if name in outer}
+    joined = (_RAY_JOB,) if plan.head == "platform" else ()  # a Ray Job of the platform's head means nothing to another
+    inherited = allowed(outer) | {name: outer[name] for name in joined if name in outer}
     defaults = {"PYTHONUNBUFFERED": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     return {**inherited, **defaults, **own, **platform}, overridden
+
+
+def head_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """What of the run's environment the Job's own Ray head must start with, whatever prepare made of it."""
+    return {name: env[name] for name in _HEAD if name in env}
 
 
 def _platform(plan: Plan, lease: Lease, folder: JobFolder) -> dict[str, str]:

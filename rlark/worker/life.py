@@ -11,29 +11,39 @@ import contextlib
 import os
 import signal
 import traceback
-from collections.abc import Sequence
-from datetime import datetime
+from pathlib import Path
 
-from rlark.errors import UsageError
+from rlark.errors import ClusterError, UsageError
 from rlark.evidence.verify import Verdict
 from rlark.folder import JobFolder, read_json
 from rlark.host import ports, process
 from rlark.host.clock import Clock, new_id, stamp
-from rlark.host.process import ProcessId
+from rlark.host.head import START_TIMEOUT_S
+from rlark.host.sandbox import Fence
+from rlark.plan.mounts import real_path
 from rlark.plan.node import Lease
-from rlark.plan.plan import Plan
+from rlark.plan.plan import Output, Plan
 from rlark.secrets import SecretMissing
-from rlark.worker.aside import Aside
 from rlark.worker.capture import Capture
 from rlark.worker.clear import clear
-from rlark.worker.environment import read_secrets, redactor, run_environment
-from rlark.worker.outcome import DEADLINE, DISK_FULL, FIRST_SIGNAL, STOPPED, Outcome, judge, prepare_failed
-from rlark.worker.progress import PrintedProgress
+from rlark.worker.environment import head_environment, read_secrets, redactor, run_environment
+from rlark.worker.family import Family
+from rlark.worker.mounts import MountError, fence
+from rlark.worker.outcome import (
+    DISK_FULL,
+    FIRST_SIGNAL,
+    STOPPED,
+    Outcome,
+    judge,
+    prepare_failed,
+    sandbox_failed,
+)
+from rlark.worker.own_head import OwnHead
 from rlark.worker.reports import Reports, no_room
-from rlark.worker.shell import Scripts, Shell, line_of
-from rlark.worker.signal import FirstSignal
-from rlark.worker.stacks import dump
+from rlark.worker.scripts import Scripts, line_of
+from rlark.worker.shell import Shell
 from rlark.worker.stop import StopRequest
+from rlark.worker.watch import Watch
 
 LOOK_S = 0.05
 DRAIN_S = 5.0
@@ -90,6 +100,8 @@ def _attempt(folder: JobFolder, lease: Lease, reports: Reports, clock: Clock, st
         outcome = life.run()
     except SecretMissing as error:
         outcome = Outcome(False, "SecretMissing", f"{error.message}; {error.hint}")
+    except ClusterError as error:  # no ports, or no place for the sockets of a head of its own
+        outcome = _no_ray(reports, "; ".join(part for part in (error.message, error.hint) if part))
     except Exception as error:  # noqa: BLE001  whatever it is, the Job must not end without a word
         traceback.print_exc()
         outcome = _crashed(error)
@@ -103,6 +115,11 @@ def _end(life: Life) -> list[str]:
     except Exception as error:  # noqa: BLE001  as above: the outcome stands and must be told
         traceback.print_exc()
         return [f"perhaps something, since looking for it failed: {error}"]
+
+
+def _no_ray(reports: Reports, message: str) -> Outcome:
+    reports.write("RayReady", False, "RayNotReady", message)
+    return Outcome(False, "RayNotReady", message)
 
 
 def _crashed(error: Exception) -> Outcome:
@@ -122,41 +139,41 @@ class Life:
     def __init__(
         self, folder: JobFolder, plan: Plan, lease: Lease, reports: Reports, *, clock: Clock, stop: StopRequest
     ) -> None:
-        """Clear what an earlier attempt left, and open the logs.
+        """Clear what an earlier attempt left, open the logs, and choose what a head of the Job's own needs.
 
         Raises:
+            ClusterError: there is no port or no place for a head of its own.
             OSError: the disk is full.
             SecretMissing: a variable's value is not in the secret store.
             ValueError: the first signal's pattern is no regular expression.
         """
         self._folder, self._plan, self._lease, self._reports = folder, plan, lease, reports
         self._clock, self._stop = clock, stop
-        self._began = clock.monotonic()
-        self._started_at: datetime | None = None
-        self._started = 0.0
-        self._signal = FirstSignal(plan.signal)
-        self._signal_told = False
-        self._ranks: list[ProcessId] | None = None
-        self._aside = Aside()
         self._shell: Shell | None = None
+        self._family: Family | None = None
+        self._fence: Fence | None = None
         clear(folder, plan)
         logs = folder.logs(lease.attempt)
         logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._secrets = read_secrets(plan, folder)
-        self.mask = reports.mask = redactor(plan, lease, self._secrets)
+        self._head = OwnHead(plan, lease, folder, os.environ, clock) if plan.head == "job" else None
+        if self._head is not None:
+            self._lease = self._head.lease
+        self.mask = reports.mask = redactor(plan, self._lease, self._secrets)
         self._out = Capture(logs / "stdout.log", self._now, self.mask)
         self._err = Capture(logs / "stderr.log", self._now, self.mask)
-        self._printed = None if plan.engine else PrintedProgress(folder.metrics, self._now)
+        self._watch = Watch(
+            folder, plan, reports, clock=clock, stop=stop, logs=(self._out, self._err), facts=self._write_facts
+        )
         self._mark = f"prepared-{new_id()}" if plan.prepare else None
 
     def run(self) -> Outcome:
         """All steps up to the verdict."""
         self._out.write("RLINF_NODE_RANK: 0")
-        outcome = self._prepare() or self._attach()
+        outcome = self._mount() or self._prepare() or (self._start_head() if self._head else self._attach())
         if outcome is None:
             self._start()
-            ended = self._watch()
-            outcome = self._judge(ended)
+            outcome = self._judge(self._follow())
         return outcome
 
     def end(self) -> list[str]:
@@ -165,12 +182,13 @@ class Life:
         Returns:
             What could not be ended, for people.
         """
-        left = process.end_tree(None, 0, self._clock)
-        left += process.end(self._ranks or [], LEFTOVER_S, self._clock)
+        left = self._family.end(0) if self._family else process.end_tree(None, 0, self._clock)
+        left += self._watch.end_ranks(LEFTOVER_S)
         self._out.finish(DRAIN_S)
         self._err.finish(DRAIN_S)
-        self._aside.once("facts", self._write_facts)
-        self._aside.finish(DRAIN_S)
+        self._watch.close(DRAIN_S)
+        if self._head is not None:
+            self._head.close(self.mask)
         with contextlib.suppress(OSError):  # a full disk was told already
             self._out.write("Stopping Ray cluster...")
         for capture in (self._out, self._err):
@@ -181,110 +199,169 @@ class Life:
 
     # ---- the steps
 
+    def _mount(self) -> Outcome | None:
+        """Make the Job's mounts ready; the outcome where one cannot be made."""
+        try:
+            made = fence(self._plan, self._folder)
+        except MountError as error:
+            self._reports.write("Prepared", False, "MountFailed", str(error))
+            return Outcome(False, "MountFailed", str(error))
+        if made.made:
+            message = f"made on this node, because the Job mounts something there: {', '.join(made.made)}"
+            self._reports.write("Warning", True, "MountPointMade", message)
+        if self._plan.sandbox == "bubblewrap":
+            self._fence = made
+        return None
+
     def _prepare(self) -> Outcome | None:
         """Source the prepare script; the outcome where that is the end."""
         if not self._plan.prepare:
             self._reports.write("Prepared", True, "NothingToPrepare", "there is no prepare script")
             return None
         self._out.write("Executing prepare script...")
-        shell = self._open_shell()
+        shell, family = self._open_shell()
         while not shell.prepared():
-            ended = self._must_end()
-            if ended:
-                self._end_run()
-                return judge(self._plan, exit_code=None, ended=ended, verdict=Verdict())
+            if ended := self._watch.must_end():
+                return self._ended_early(ended)
             if shell.poll() is not None:
-                return self._not_prepared(shell)
+                return self._not_prepared(shell, family)
             self._clock.sleep(LOOK_S)
         for capture in (self._out, self._err):
             capture.marked.wait(MARK_S)  # so that what prepare printed stands before what follows
+        family.note_prepared()
         self._reports.write("Prepared", True, "Prepared", "the prepare script is done")
         return None
 
-    def _not_prepared(self, shell: Shell) -> Outcome:
-        process.end_tree(None, LEFTOVER_S, self._clock)  # what prepare left in the background holds the pipes
+    def _ended_early(self, ended: str) -> Outcome:
+        """The outcome of an attempt that must end before its run has begun."""
+        if self._family is not None:
+            self._family.end(self._plan.grace_s)
+        return judge(self._plan, exit_code=None, ended=ended, verdict=Verdict())
+
+    def _not_prepared(self, shell: Shell, family: Family) -> Outcome:
+        family.end(LEFTOVER_S)  # what prepare left in the background holds the pipes
         self._err.finish(DRAIN_S)
-        trouble = shell.trouble(list(self._err.last))
-        outcome = prepare_failed(trouble, self.mask(line_of(self._plan.prepare, trouble.line)))
+        if not shell.begun:
+            outcome = sandbox_failed(list(self._err.last))
+        else:
+            trouble = shell.trouble(list(self._err.last))
+            outcome = prepare_failed(trouble, self.mask(line_of(self._plan.prepare, trouble.line)))
         self._reports.write("Prepared", False, outcome.reason, outcome.message)
         return outcome
 
     def _attach(self) -> Outcome | None:
-        """Find the Ray head that serves the Job; the outcome where it does not answer."""
-        head, lease = self._lease.head, self._lease
-        if self._plan.head != "platform":
-            return self._no_ray("the plan asks for a head of the Job's own, which this rlark cannot start")
+        """Find the platform's Ray head; the outcome where it does not answer."""
+        head = self._lease.head
         if head is None:
             self._reports.write("RayReady", False, "NoHead", "no Ray head was leased; the run uses none")
             return None
         host, _, port = head.address.rpartition(":")
         if not ports.listening(host, int(port)):
-            return self._no_ray(f"the Ray head at {head.address} does not answer; `rlark doctor` says what listens")
+            message = f"the Ray head at {head.address} does not answer; `rlark doctor` says what listens"
+            return _no_ray(self._reports, message)
+        self._announce(f"the head at {head.address} answers")
+        return None
+
+    def _start_head(self) -> Outcome | None:
+        """Start the Job's own Ray head in the prepared shell; the outcome where that fails."""
+        head = self._head
+        assert head is not None
+        if self._shell is None or self._family is None:
+            shell, family = self._open_shell()
+        else:
+            shell, family = self._shell, self._family
+            shell.go()
+        until = self._clock.monotonic() + START_TIMEOUT_S
+        while (status := shell.head()) is None:
+            if ended := self._watch.must_end():
+                return self._ended_early(ended)
+            if shell.poll() is not None:
+                return self._shell_lost(shell)
+            if self._clock.monotonic() > until:
+                return _no_ray(self._reports, head.overdue)
+            self._clock.sleep(LOOK_S)
+        wrong = head.failure(status) if status else head.check(family.newcomers())
+        if wrong:
+            return _no_ray(self._reports, wrong)
+        self._lease = head.lease
+        self._announce(f"the Job's own head at {head.address} answers")
+        return None
+
+    def _shell_lost(self, shell: Shell) -> Outcome:
+        """The outcome where the shell has ended before its Ray head was there."""
+        self._err.finish(DRAIN_S)
+        if not shell.begun:
+            return sandbox_failed(list(self._err.last))
+        return _no_ray(self._reports, f"the shell ended with status {shell.poll()} before the Job's Ray head was there")
+
+    def _announce(self, message: str) -> None:
+        """Say that Ray is there, and what it has."""
+        lease, head = self._lease, self._lease.head
         gpus = [f"{device.id}{' (faked)' if device.faked else ''}" for device in lease.devices]
         self._out.write(
-            f"Ray Head started {head.address} {head.session}".rstrip(),
+            f"Ray Head started {head.address} {head.session}".rstrip() if head else "Ray Head started",
             "Ray cluster is ready. Printing cluster information:",
             f"  node {lease.node} {lease.node_id}".rstrip(),
             f"  GPUs {', '.join(gpus) or 'none'}",
             f"  CPUs {lease.cpus:g}",
         )
-        self._reports.write("RayReady", True, "RayReady", f"the head at {head.address} answers")
-        return None
-
-    def _no_ray(self, message: str) -> Outcome:
-        self._reports.write("RayReady", False, "RayNotReady", message)
-        return Outcome(False, "RayNotReady", message)
+        self._reports.write("RayReady", True, "RayReady", message)
 
     def _start(self) -> None:
         """Begin the run."""
         self._out.write("Executing run script...")
-        self._started_at, self._started = self._clock.now(), self._clock.monotonic()
-        shell = self._shell or self._open_shell()
-        if self._plan.prepare:
+        shell, family = (self._shell, self._family) if self._shell and self._family else self._open_shell()
+        self._watch.start(shell, family, self._head)
+        if self._plan.prepare or self._head:
             shell.go()
-        run = process.identify(shell.pid)
-        self._reports.write(
-            "Started", True, "Started", f"the run is process {shell.pid}", {"run": run.to_json() if run else None}
-        )
+        run = shell.own
+        pid = run.pid if run else shell.pid
+        data = {"run": run.to_json() if run else None}
+        self._reports.write("Started", True, "Started", f"the run is process {pid}", data)
 
-    def _open_shell(self) -> Shell:
-        plan, folder = self._plan, self._folder
+    def _open_shell(self) -> tuple[Shell, Family]:
+        plan, folder, watch = self._plan, self._folder, self._watch
         env, overridden = run_environment(plan, self._lease, folder, os.environ, self._secrets)
         if overridden:
             message = f"the platform sets {', '.join(overridden)}; the Job's own values are not used"
             self._reports.write("Warning", True, "VariableOverridden", message)
 
         def follow(out: int, err: int) -> None:
-            self._out.follow(out, self._hear, self._mark)
-            self._err.follow(err, self._hear, self._mark)
+            self._out.follow(out, watch.hear, self._mark)
+            self._err.follow(err, watch.hear, self._mark)
 
-        scripts = Scripts(folder, plan, self._mark or "")
-        self._shell = Shell(scripts, env=env, work=folder.work, output=follow)
-        return self._shell
+        head = self._head.script(head_environment(env)) if self._head else ""
+        scripts = Scripts(folder, plan, self._mark or "", head)
+        self._shell = Shell(scripts, env=env, work=folder.work, output=follow, fence=self._fence)
+        self._family = Family(self._shell, self._head, self._clock)
+        return self._shell, self._family
 
-    def _watch(self) -> str:
+    def _follow(self) -> str:
         """Follow the run to its end: why the worker ended it, empty when it ended by itself."""
-        shell, ended = self._running(), ""
+        assert self._shell is not None
+        assert self._family is not None
+        shell, family, watch, ended = self._shell, self._family, self._watch, ""
         while shell.poll() is None and not ended:
-            self._look()
-            ended = self._must_end()
+            watch.look()
+            ended = watch.must_end()
             if not ended:
                 self._clock.sleep(LOOK_S)
-        if ended:
-            self._end_run()
-        elif shell.poll() in _TERMINATED:
+        if not ended and shell.poll() in _TERMINATED:
             self._clock.sleep(2 * LOOK_S)  # a stop goes to every process; ours may be told a moment later
             ended = STOPPED if self._stop.made else ""
-        process.end_tree(None, LEFTOVER_S, self._clock)  # what the run left in the background
+        watch.look()  # the ranks' processes must be known while they live
+        family.end(self._plan.grace_s if ended else LEFTOVER_S)
         self._out.finish(DRAIN_S)
         self._err.finish(DRAIN_S)
-        self._look()
-        return ended or (DISK_FULL if self._log_error() else "")
+        watch.look()
+        return ended or watch.disk_full
 
     def _judge(self, ended: str) -> Outcome:
         """Hold what the run claims against its files."""
-        if self._signal.awaited and not self._signal_told:
-            self._reports.write("SignalSeen", False, "NotSeen", "the run ended before its first signal")
+        assert self._shell is not None
+        self._watch.finish()
+        if not ended and not self._shell.begun:
+            return sandbox_failed(list(self._err.last))
         verdict = self._verify()
         if verdict.checks:
             wrong = [f"{check.name}: {check.message}" for check in verdict.failed if check.name != FIRST_SIGNAL]
@@ -297,7 +374,7 @@ class Life:
             cause = {"exception": "Unreadable", "message": f"failure.json: {error}"}
         return judge(
             self._plan,
-            exit_code=self._running().poll(),
+            exit_code=self._shell.poll(),
             ended=ended,
             cause=cause,
             complaints=list(self._err.last),
@@ -307,88 +384,30 @@ class Life:
     def _verify(self) -> Verdict:
         from rlark.evidence.verify import verify  # reading and hashing is for the end
 
-        plan = self._plan
+        plan, signal_seen = self._plan, self._watch.signal
         return verify(
             self._folder.root,
-            started_at=self._started_at,
-            outputs=plan.outputs,
+            started_at=self._watch.started_at,
+            outputs=[self._really(output) for output in plan.outputs],
             evidence=plan.evidence,
             gate=plan.gate,
-            signal_expected=self._signal.expected,
-            signal_seen=self._signal.in_time,
+            signal_expected=signal_seen.expected,
+            signal_seen=signal_seen.in_time,
         )
 
-    # ---- looking and ending
-
-    def _look(self) -> None:
-        """Report what has changed since the last look."""
-        if self._ranks is None and self._folder.ranks.exists():
-            self._placed()
-        if self._signal.line is not None and not self._signal_told:
-            self._signal_told = True
-            after = self._clock.monotonic() - self._started
-            self._reports.write("SignalSeen", True, "SignalSeen", f"after {after:.1f} s: {self._signal.line}")
-            self._aside.once("facts", self._write_facts)
-        elif self._signal.overdue(self._clock.monotonic() - self._started):
-            self._stalled()
-
-    def _placed(self) -> None:
-        try:
-            found = read_json(self._folder.ranks) or {}
-        except ValueError:
-            return  # it is being replaced; the next look sees it whole
-        ranks = found.get("ranks")
-        listed = [rank for rank in ranks if isinstance(rank, dict)] if isinstance(ranks, list) else []
-        pids = (process.identify(pid) for rank in listed if isinstance(pid := rank.get("pid"), int))
-        self._ranks = [one for one in pids if one is not None]
-        how = "in one process" if found.get("fused") else f"in {len(listed)} processes"
-        self._reports.write("Placed", True, "Placed", f"the components run {how}", {"ranks": listed})
-
-    def _stalled(self) -> None:
-        signal_wanted = self._plan.signal
-        assert signal_wanted is not None
-        self._signal_told = True
-        message = (
-            f"no line matched {signal_wanted.pattern!r} within {signal_wanted.within:g} s; stacks are in stderr.log"
-        )
-        self._reports.write("SignalSeen", False, "Stalled", message)
-        self._aside.once("stacks", self._dump_stacks)
-
-    def _dump_stacks(self) -> None:
-        ranks, engine = self._ranks or [], process.identify(self._running().pid) if self._plan.engine else None
-        ours = [*ranks, engine] if engine else ranks
-        self._err.write(*dump([*process.descendants(os.getpid()), *ranks], ours))
-
-    def _must_end(self) -> str:
-        """Why the run must be ended now; empty when it need not."""
-        if self._stop.made:
-            return STOPPED
-        limit = self._plan.deadline_s
-        if limit is not None and self._clock.monotonic() - self._began > limit:
-            return DEADLINE
-        return DISK_FULL if self._log_error() else ""
-
-    def _log_error(self) -> OSError | None:
-        printed = self._printed.error if self._printed else None
-        return self._out.error or self._err.error or printed
-
-    def _end_run(self) -> None:
-        process.end_tree(None, self._plan.grace_s, self._clock)
-
-    def _hear(self, lines: Sequence[str]) -> None:
-        self._signal.hear(lines)
-        if self._printed is not None:
-            self._printed.hear(lines)
+    def _really(self, output: Output) -> Output:
+        """An expected output where it really lies: the run sees mounts that the worker does not."""
+        if not Path(output.path).is_absolute():
+            return output
+        volumes, scratch = str(self._folder.home.volumes), str(self._folder.scratch)
+        path = real_path(output.path, self._plan.mounts, volumes=volumes, scratch=scratch)
+        return output.model_copy(update={"path": path})
 
     def _write_facts(self) -> None:
         """Write env.json; where there are GPUs, asking for them takes a moment."""
         from rlark.worker.facts import write_facts
 
         write_facts(self._folder, self._lease, self.mask)
-
-    def _running(self) -> Shell:
-        assert self._shell is not None
-        return self._shell
 
     def _now(self) -> str:
         return stamp(self._clock.now())

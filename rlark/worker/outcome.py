@@ -16,6 +16,7 @@ DEADLINE = "DeadlineExceeded"
 DISK_FULL = "DiskFull"
 FIRST_SIGNAL = "first signal"
 GATE = "quality gate"
+_SHOWN = 300
 _NO_SPACE = ("No space left on device", "Disk quota exceeded", "[Errno 28]")
 
 
@@ -25,10 +26,12 @@ class Outcome:
 
     Attributes:
         succeeded: the run exited with 0 and everything stated holds.
-        reason: Completed, SecretMissing, PrepareFailed, PrepareExited, RayNotReady, RunFailed, EvidenceMissing,
-            OutputMissing, GateFailed, Stopped, DeadlineExceeded, DiskFull or WorkerCrashed.
+        reason: Completed, SecretMissing, MountFailed, SandboxFailed, PrepareFailed, PrepareExited, RayNotReady,
+            RunFailed, EvidenceMissing, OutputMissing, GateFailed, Stopped, DeadlineExceeded, DiskFull or
+            WorkerCrashed.
         message: a sentence.
-        exit_code: what the operating system reported of the run, negative for a signal; None when it never ran.
+        exit_code: what the operating system reported of the run, negative for a signal (behind bubblewrap
+            128 + its number); None when it never ran.
         verdict: what its files prove; None where they were not looked at.
         cause: the run's own first cause (`failure.json`).
         survivors: processes that could not be ended.
@@ -62,6 +65,17 @@ class Outcome:
             "cause": dict(self.cause) if self.cause else None,
             "survivors": list(self.survivors),
         }
+
+
+def sandbox_failed(complaints: Sequence[str]) -> Outcome:
+    """The outcome where bubblewrap could not shut the Job in.
+
+    Args:
+        complaints: the last lines of standard error.
+    """
+    said = next((line.strip() for line in reversed(complaints) if line.strip()), "it said nothing")
+    message = f"bubblewrap could not shut the Job in: {said[:_SHOWN]}; `rlark doctor` says whether it works here"
+    return Outcome(False, "SandboxFailed", message)
 
 
 def prepare_failed(trouble: Trouble, text: str) -> Outcome:
@@ -134,7 +148,7 @@ def _failed(exit_code: int, cause: Mapping[str, object] | None, complaints: Sequ
     if told:
         return Outcome(False, "RunFailed", f"{told}; the run {ending}", exit_code, verdict, cause)
     last = next((line for line in reversed(complaints) if line.strip()), "")
-    said = f"; its last words: {last.strip()[:300]}" if last else ""
+    said = f"; its last words: {last.strip()[:_SHOWN]}" if last else ""
     return Outcome(False, "RunFailed", f"the run {ending}{said}", exit_code, verdict)
 
 

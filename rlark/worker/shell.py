@@ -1,8 +1,4 @@
-"""One bash for an attempt: it sources the prepare script and then becomes, or runs, the command.
-
-The worker and the bash talk over two pipes. `failed STATUS LINE FILE` says where a prepare script
-failed, `prepared` that it is done; then the bash waits until the worker lets it go on.
-"""
+"""One bash for an attempt: it sources the prepare script and then becomes, or runs, the command."""
 
 from __future__ import annotations
 
@@ -11,40 +7,19 @@ import ctypes
 import os
 import re
 import select
-import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from rlark.folder import JobFolder, write_text
-from rlark.plan.plan import Plan
+from rlark.host import process
+from rlark.host.process import ProcessId
+from rlark.host.sandbox import Fence, fenced
+from rlark.worker.scripts import Pipes, Scripts
 
 _PR_SET_PDEATHSIG = 1
-_PREPARE = """\
-# Prepares, and tells the worker how that went.
-set -E
-trap '__rlark="$? $LINENO"; if [[ $BASH_SUBSHELL == 0 && $- == *e* ]]; then
-  printf "failed %s %s\\n" "$__rlark" "${{BASH_SOURCE[0]}}" >&{told}; fi' ERR
-source {prepare}
-if [[ $(trap -p ERR) == *__rlark* ]]; then trap - ERR; fi
-set +E
-printf "%s\\n" {mark}
-printf "%s\\n" {mark} >&2
-printf "prepared\\n" >&{told}
-read -r __rlark <&{go} || exit 1
-unset __rlark
-"""
-_CLOSE = "exec {told}>&- {go}<&-\n"
-_ENGINE = """\
-# The engine takes this shell's place, unless prepare left something to do at the end.
-if [[ -z $(trap -p EXIT) ]]; then exec {command}; fi
-{command}
-"""
-_RUN = "source {run}\n"
 _COMPLAINT = re.compile(r"^(?P<file>[^:]+): line (?P<line>\d+): (?P<what>.*)$")
 
 
@@ -65,55 +40,17 @@ class Trouble:
     what: str = ""
 
 
-class Scripts:
-    """The attempt's scripts on disk, readable by their owner only."""
-
-    def __init__(self, folder: JobFolder, plan: Plan, mark: str) -> None:
-        """Say what is run.
-
-        Args:
-            folder: the Job's; scripts go to `folder.scripts`.
-            plan: holds the texts and the engine's command.
-            mark: a line that the shell prints to both streams between prepare and the run.
-        """
-        self.folder = folder.scripts
-        self.prepare = self.folder / "prepare.sh"
-        self._run = self.folder / "run.sh"
-        self.start = self.folder / "start.sh"
-        self._plan = plan
-        self._mark = mark
-
-    def write(self, told: int, go: int) -> None:
-        """Write them.
-
-        Args:
-            told: descriptor on which the shell tells the worker.
-            go: descriptor on which it waits for the worker.
-
-        Raises:
-            OSError: they cannot be written.
-        """
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        parts = []
-        if self._plan.prepare:
-            write_text(self.prepare, _ended(self._plan.prepare))
-            prepare, mark = shlex.quote(str(self.prepare)), shlex.quote(self._mark)
-            parts.append(_PREPARE.format(told=told, go=go, prepare=prepare, mark=mark))
-        parts.append(_CLOSE.format(told=told, go=go))
-        if self._plan.run:
-            write_text(self._run, _ended(self._plan.run))
-            parts.append(_RUN.format(run=shlex.quote(str(self._run))))
-        else:
-            command = [sys.executable if part == "{python}" else part for part in self._plan.command]
-            parts.append(_ENGINE.format(command=shlex.join(command)))
-        write_text(self.start, "\n".join(parts))
-
-
 class Shell:
     """The running bash."""
 
     def __init__(
-        self, scripts: Scripts, *, env: Mapping[str, str], work: Path, output: Callable[[int, int], None]
+        self,
+        scripts: Scripts,
+        *,
+        env: Mapping[str, str],
+        work: Path,
+        output: Callable[[int, int], None],
+        fence: Fence | None = None,
     ) -> None:
         """Start it in a session and process group of its own.
 
@@ -122,25 +59,27 @@ class Shell:
             env: its whole environment.
             work: where it starts.
             output: is given the descriptors of its standard output and error to read from.
+            fence: what it is shut in with; None for nothing.
 
         Raises:
             OSError: bash cannot be started, or the disk is full.
         """
         self._told, told = os.pipe()
         go, self._go = os.pipe()
+        hold, self._hold = os.pipe()
         out, out_end = os.pipe()
         err, err_end = os.pipe()
-        theirs = (told, go, out_end, err_end)
+        theirs = (told, go, hold, out_end, err_end)
         try:
-            scripts.write(told, go)
+            scripts.write(Pipes(told, go, hold))
             self._process = subprocess.Popen(
-                ["bash", "-e", "-o", "pipefail", str(scripts.start)],
+                fenced(scripts.argv, fence) if fence else list(scripts.argv),
                 env=dict(env),
                 cwd=work,
                 stdin=subprocess.DEVNULL,
                 stdout=out_end,
                 stderr=err_end,
-                pass_fds=(told, go),
+                pass_fds=(told, go, hold),
                 start_new_session=True,
                 preexec_fn=_end_with_worker(),  # noqa: PLW1509  no thread runs yet
             )
@@ -149,26 +88,73 @@ class Shell:
                 os.close(descriptor)
         os.set_blocking(self._told, False)
         self._scripts = scripts
+        self._fenced = fence is not None
         self._heard = b""
+        self._own: ProcessId | None = None
+        self._around: tuple[ProcessId, ...] = ()
         output(out, err)
 
     @property
     def pid(self) -> int:
-        """The shell's process, and its group's number."""
+        """The process that the worker started: the bash itself, or what shuts it in."""
         return self._process.pid
 
+    @property
+    def own(self) -> ProcessId | None:
+        """The bash, or the engine that took its place; None before it has begun, or when it ended too soon."""
+        self._find()
+        return self._own
+
+    @property
+    def around(self) -> tuple[ProcessId, ...]:
+        """What shuts the bash in, and ends it by its own end; empty without a fence."""
+        self._find()
+        return self._around
+
+    def _find(self) -> None:
+        if self._own is not None:
+            return
+        if not self._fenced:
+            self._own = process.identify(self.pid)
+            return
+        told = self._last("shell")
+        first = process.identify(self.pid)
+        self._around = (first,) if first is not None else ()
+        self._own = process.outer([told], self.pid).get(told) if told is not None else None
+        if self._own is not None:
+            self._around = tuple(process.lineage(self._own, os.getpid()))
+
+    @property
+    def begun(self) -> bool:
+        """Whether the bash has begun; False for good where what shuts it in could not be built."""
+        return self._last("shell") is not None
+
     def poll(self) -> int | None:
-        """The exit code, negative for a signal; None while it runs."""
-        return self._process.poll()
+        """The exit code, negative for a signal; None while it runs.
+
+        Behind a fence a signal n is told as 128 + n, as bash and bubblewrap do.
+        """
+        ended = self._last("ended") if self._scripts.held else None
+        return self._process.poll() if ended is None else ended
 
     def prepared(self) -> bool:
         """Whether the prepare script is done and the shell waits to go on."""
         return b"prepared\n" in self._listen()
 
+    def head(self) -> int | None:
+        """What `ray start` exited with, once it has and the shell waits to go on."""
+        return self._last("head")
+
     def go(self) -> None:
-        """Let it go on with the run; one that was killed meanwhile tells by its exit code."""
+        """Let it go on; one that was killed meanwhile tells by its exit code."""
         with contextlib.suppress(BrokenPipeError):
             os.write(self._go, b"go\n")
+
+    def let_go(self) -> None:
+        """Let what holds the fence end, and with it all that is left behind it."""
+        if self._hold >= 0:
+            os.close(self._hold)
+            self._hold = -1
 
     def trouble(self, complaints: list[str]) -> Trouble:
         """How the prepare script ended the shell; asked once it is gone.
@@ -176,7 +162,7 @@ class Shell:
         Args:
             complaints: the last lines of standard error.
         """
-        status = self._process.returncode or 0
+        status = self.poll() or 0
         for told in self._listen().decode(errors="replace").splitlines():
             if told.startswith("failed "):
                 _, code, line, file = told.split(" ", 3)
@@ -190,6 +176,7 @@ class Shell:
 
     def close(self) -> None:
         """Let the pipes go."""
+        self.let_go()
         for descriptor in (self._told, self._go):
             os.close(descriptor)
 
@@ -201,6 +188,11 @@ class Shell:
             self._heard += more
         return self._heard
 
+    def _last(self, word: str) -> int | None:
+        """The number that was told last behind a word; None before."""
+        numbers = re.findall(rf"^{word} (\d+)$\n", self._listen().decode(errors="replace"), re.MULTILINE)
+        return int(numbers[-1]) if numbers else None
+
     def _complaint(self, complaints: list[str]) -> tuple[int, str]:
         """The line and text of bash's own last complaint about the prepare script."""
         for text in reversed(complaints):
@@ -208,16 +200,6 @@ class Shell:
             if found and found["file"] == str(self._scripts.prepare):
                 return int(found["line"]), found["what"]
         return 0, ""
-
-
-def line_of(script: str, number: int) -> str:
-    """A line of a script, counted from 1; empty where there is none."""
-    lines = script.splitlines()
-    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
-
-
-def _ended(script: str) -> str:
-    return script if script.endswith("\n") else script + "\n"
 
 
 def _end_with_worker() -> Callable[[], None]:

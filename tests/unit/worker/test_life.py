@@ -223,11 +223,6 @@ def test_a_head_that_does_not_answer_fails_at_once(start):
     assert attempt.log() == ["RLINF_NODE_RANK: 0", "Stopping Ray cluster..."]
 
 
-def test_a_head_of_its_own_is_refused_and_not_forgotten(start):
-    attempt = start(head="job", run="echo never").end()
-    assert (attempt.outcome["reason"], "a head of the Job's own" in attempt.outcome["message"]) == ("RayNotReady", True)
-
-
 def test_a_plan_that_cannot_be_read_is_told(start):
     attempt = start(run="true", before=lambda folder: folder.plan.write_text("{")).end()
     assert attempt.outcome["reason"] == "WorkerCrashed"
@@ -363,7 +358,7 @@ def test_a_silent_run_is_told_with_its_stacks_and_goes_on(start):
 
 
 def test_a_stop_does_not_wait_for_the_stacks(start, monkeypatch):
-    monkeypatch.setattr("rlark.worker.life.dump", lambda *_: time.sleep(60))
+    monkeypatch.setattr("rlark.worker.watch.dump", lambda *_: time.sleep(60))
     monkeypatch.setattr("rlark.worker.life.DRAIN_S", 0.1)
     attempt = start(run="exec sleep 60", signal=Signal(pattern="never", within=0.05))
     attempt.wait_for_report("SignalSeen")
