@@ -19,6 +19,7 @@ ENTRIES = {
     "submit": Entry(RUN, "submit", "Check a Job, run it and follow it to its end."),
     "validate": Entry(RUN, "check", "Check Job files; nothing is started."),
     "preview": Entry(RUN, "check", "Show everything that would be decided about a Job."),
+    "export": Entry(RUN, "export", "Print a Job in RLark's form."),
     "schema": Entry(RUN, "schema", "Print the JSON schema of a Job or a configuration."),
     "jobs": Entry(LOOK, "look", "List Jobs."),
     "get": Entry(LOOK, "look", "Show one Job."),

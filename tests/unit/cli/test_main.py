@@ -16,7 +16,7 @@ from rlark.errors import SpecError
 from rlark.spec.finding import Finding
 
 COMMANDS = [
-    *("submit", "validate", "preview", "schema"),
+    *("submit", "validate", "preview", "export", "schema"),
     *("jobs", "get", "logs", "wait", "events", "metrics", "artifacts", "queue"),
     *("stop", "start", "restart", "delete"),
     *("up", "down", "doctor", "nodes", "engines", "secrets", "open", "token", "config", "version"),

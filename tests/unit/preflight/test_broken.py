@@ -17,6 +17,7 @@ FOLDER = Path(__file__).parent / "broken"
 FILES = sorted(FOLDER.glob("*.yaml"))
 ELSEWHERE = {
     "RL010": "test_yaml.py",
+    "RL058": "test_generator.py",
     "RL193": "test_preflight.py",
     "RL200": "test_preflight.py",
     "RL215": "test_preflight.py",
