@@ -15,24 +15,28 @@ Codes besides those of the manifest:
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import math
 import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from posixpath import join, normpath
 from typing import Any, Protocol
 
 from pydantic import Field
 
 from rlark.evidence.manifest import open_regular, verify_manifest
+from rlark.host.view import View
 from rlark.model import StoredModel
 
 RESULT_MISSING = "training_result_missing"
 MAX_RESULT_BYTES = 1024 * 1024
+NODE = View()
 CLOCK_GRAIN_S = 0.05
 """File systems stamp files with a coarse clock, which may lag behind the one that stamped `Started`."""
 _REFERENCE = re.compile(r"artifact://[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}(/[a-zA-Z0-9][a-zA-Z0-9._-]{0,119}){0,8}")
@@ -111,6 +115,7 @@ def verify(
     gate: bool,
     signal_expected: bool = False,
     signal_seen: bool | None = None,
+    view: View = NODE,
 ) -> Verdict:
     """Judge a Job's files.
 
@@ -122,6 +127,7 @@ def verify(
         gate: True when the quality gate must have passed.
         signal_expected: True when the Job states its first sign of life.
         signal_seen: whether it came.
+        view: what the run saw; absolute outputs are looked up through it.
     """
     checks: list[Check] = []
     result = _result(folder, checks if evidence else None)
@@ -129,7 +135,7 @@ def verify(
         report = verify_manifest(folder / "artifacts")
         code = "" if report.verified else report.code
         checks.append(Check(name="manifest", ok=report.verified, code=code, message=report.detail))
-    checks += [_output(folder / "artifacts", output, started_at) for output in outputs]
+    checks += [_output(Outputs(folder / "artifacts", view, started_at), output) for output in outputs]
     if signal_expected:
         checks.append(_signal(signal_seen))
     passed = _gate_passed(result)
@@ -237,59 +243,115 @@ def _signal(seen: bool | None) -> Check:
     return Check(name="first signal", ok=False, code="signal_not_seen", message="the first sign of life did not come")
 
 
-def _output(artifacts: Path, output: ExpectedOutput, started_at: datetime | None) -> Check:
+@dataclass(frozen=True)
+class Outputs:
+    """Where outputs are looked for, and from when on they count.
+
+    Attributes:
+        artifacts: relative paths start here.
+        view: absolute paths are the run's own, mounts and symbolic links as it sees them.
+        since: None leaves their age aside.
+    """
+
+    artifacts: Path
+    view: View
+    since: datetime | None
+
+    def found(self, pattern: str) -> list[Found]:
+        """The files that a path or glob names, as the run sees them; one written literally is taken as it is.
+
+        Raises:
+            OSError: one cannot be looked at.
+        """
+        folder = str(self.artifacts)
+        literal = self._file(join(folder, pattern))
+        files = [literal] if literal else map(self._file, dict.fromkeys(self.view.glob(pattern, folder)))
+        return [file for file in files if file is not None]
+
+    def fresh(self, file: Found) -> bool:
+        """Whether it was written in this attempt."""
+        return self.since is None or file.modified >= self.since.timestamp() - CLOCK_GRAIN_S
+
+    def _file(self, path: str) -> Found | None:
+        try:
+            real = Path(self.view.real(path))
+            seen = real.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return Found(path, real, seen.st_size, seen.st_mtime) if stat.S_ISREG(seen.st_mode) else None
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file that an output names.
+
+    Attributes:
+        path: where the run sees it, absolute.
+        real: where it lies.
+        size: in bytes.
+        modified: seconds since the epoch.
+    """
+
+    path: str
+    real: Path
+    size: int
+    modified: float
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return Path(self.path).name
+
+
+def _output(outputs: Outputs, output: ExpectedOutput) -> Check:
     name = f"output {output.path}"
     try:
-        return Check(name=name, ok=True, message=_proof(artifacts, output, started_at))
+        return Check(name=name, ok=True, message=_proof(outputs, output))
     except Unproven as unproven:
         return Check(name=name, ok=False, code=unproven.code, message=str(unproven))
     except OSError as error:
         return Check(name=name, ok=False, code="output_unreadable", message=f"it cannot be looked at: {error}")
 
 
-def _proof(artifacts: Path, output: ExpectedOutput, started_at: datetime | None) -> str:
+def _proof(outputs: Outputs, output: ExpectedOutput) -> str:
     """The files that prove an output, each read anew.
 
     Raises:
+        OSError: one cannot be looked at.
         Unproven: no file does.
     """
-    paths = [path for path in _matches(artifacts, output.path) if path.is_file()]
-    if not paths:
-        raise Unproven("output_missing", f"no file {output.path} (relative paths start at {artifacts})")
-    fresh = [path for path in paths if started_at is None or _fresh(path, started_at)]
+    files = outputs.found(output.path)
+    if not files:
+        raise Unproven("output_missing", f"no file {output.path}{_looked(outputs, output.path)}")
+    fresh = [file for file in files if outputs.fresh(file)]
     if not fresh:
-        raise Unproven("output_stale", f"{_names(paths)} is older than the start of this attempt")
-    large = [path for path in fresh if path.stat().st_size >= output.min_bytes]
+        raise Unproven("output_stale", f"{_names(files)} is older than the start of this attempt")
+    large = [file for file in fresh if file.size >= output.min_bytes]
     if not large:
-        sizes = max(path.stat().st_size for path in fresh)
+        sizes = max(file.size for file in fresh)
         raise Unproven("output_too_small", f"{_names(fresh)} has {sizes} bytes, at least {output.min_bytes} are asked")
-    return "; ".join(f"{path.name}: {size} bytes, SHA-256 {digest}" for path, size, digest in map(_reread, large))
+    return "; ".join(f"{file.name}: {size} bytes, SHA-256 {digest}" for file, size, digest in map(_reread, large))
 
 
-def _matches(artifacts: Path, pattern: str) -> list[Path]:
-    """Files a path or glob names; one written literally is taken even if it holds glob characters."""
-    literal = artifacts / pattern
-    if literal.is_file():
-        return [literal]
-    found = glob.glob(pattern, root_dir=artifacts, recursive=True)  # noqa: PTH207  Path.glob takes no absolute pattern
-    return [artifacts / path for path in sorted(found)]
+def _looked(outputs: Outputs, path: str) -> str:
+    """Where a path that is not there was looked for."""
+    if not path.startswith("/"):
+        return f" (relative paths start at {outputs.artifacts})"
+    lies = outputs.view.lies(normpath(path))
+    return f" (on this node: {lies})" if lies != normpath(path) else ""
 
 
-def _fresh(path: Path, started_at: datetime) -> bool:
-    return path.stat().st_mtime >= started_at.timestamp() - CLOCK_GRAIN_S
+def _names(files: Sequence[Found]) -> str:
+    return ", ".join(file.name for file in files[:3])
 
 
-def _names(paths: Sequence[Path]) -> str:
-    return ", ".join(path.name for path in paths[:3])
-
-
-def _reread(path: Path) -> tuple[Path, int, str]:
+def _reread(file: Found) -> tuple[Found, int, str]:
     digest, size = hashlib.sha256(), 0
     try:
-        with path.open("rb") as file:
-            while chunk := file.read(_CHUNK):
+        with file.real.open("rb") as opened:
+            while chunk := opened.read(_CHUNK):
                 digest.update(chunk)
                 size += len(chunk)
     except OSError as error:
-        raise Unproven("output_unreadable", f"{path} cannot be read back: {error.strerror}") from error
-    return path, size, digest.hexdigest()
+        raise Unproven("output_unreadable", f"{file.path} cannot be read back: {error.strerror}") from error
+    return file, size, digest.hexdigest()

@@ -92,13 +92,17 @@ class View:
         inside = (bind.path for bind in self.binds if bind.path != folder and below(bind.path, folder))
         return sorted(found | {path[len(folder.rstrip("/")) + 1 :].split("/")[0] for path in inside})
 
-    def glob(self, pattern: str) -> Iterator[str]:
-        """The paths of the Job's, absolute and sorted within a folder, that an absolute pattern names.
+    def glob(self, pattern: str, folder: str = "/") -> Iterator[str]:
+        """The absolute paths of the Job's that a pattern names, sorted within a folder.
 
         As with a shell, `*`, `?` and `[...]` stay within a name and leave out hidden ones, and `**`
-        stands for any number of folders; symbolic links are not followed for it.
+        stands for everything below, any number of folders deep; it does not follow symbolic links.
+
+        Args:
+            pattern: relative to `folder`, or absolute.
+            folder: taken as it is written.
         """
-        yield from self._match("/", _parts(pattern))
+        yield from self._match("/" if pattern.startswith("/") else folder, _parts(pattern))
 
     def _match(self, folder: str, parts: list[str]) -> Iterator[str]:
         if not parts:
@@ -113,6 +117,8 @@ class View:
                 yield from self._match(path, rest)
             elif self._is_folder(path):
                 yield from self._match(path, parts)
+            elif not rest:
+                yield path
 
     def _named(self, folder: str, part: str) -> list[str]:
         if not any(sign in part for sign in _HIDDEN_FROM):

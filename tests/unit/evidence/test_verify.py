@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from rlark.evidence.manifest import write_manifest
 from rlark.evidence.verify import valid_reference, verify
+from rlark.host.view import Bind, View
 from rlark.plan.plan import Output
 
 RESULT = {
@@ -203,3 +205,69 @@ def test_stays_light():
         "assert not {'onnx', 'onnxruntime', 'torch', 'numpy', 'ray'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Path:
+    """A folder that the run sees at /mnt/out."""
+    real = tmp_path / "volumes" / "out"
+    real.mkdir(parents=True)
+    return real
+
+
+def outputs(folder: Path, real: Path, path: str, **given: Any) -> Any:
+    view = View([Bind(str(real), "/mnt/out")])
+    return judged(folder, evidence=False, view=view, outputs=[Output(path=path)], **given).checks[0]
+
+
+def test_an_absolute_output_is_looked_up_where_the_run_saw_it(folder, mounted):
+    (mounted / "policy.pt").write_bytes(b"weights")
+    check = outputs(folder, mounted, "/mnt/out/policy.pt", started_at=datetime.now(UTC))
+    assert check.ok
+    assert check.name == "output /mnt/out/policy.pt"
+    assert check.message == f"policy.pt: 7 bytes, SHA-256 {hashlib.sha256(b'weights').hexdigest()}"
+
+
+def test_a_missing_output_is_named_as_it_was_written_and_where_it_was_looked_for(folder, mounted):
+    check = outputs(folder, mounted, "/mnt/out/run/policy.pt")
+    assert (check.ok, check.code) == (False, "output_missing")
+    assert check.message == f"no file /mnt/out/run/policy.pt (on this node: {mounted}/run/policy.pt)"
+
+
+@pytest.mark.parametrize("pattern", ["/mnt/out/**/*.pt", "/mnt/*/step-?/p*.pt", "/mnt/out/step-[0-9]/policy.pt"])
+def test_globs_are_taken_as_the_run_sees_them(folder, mounted, pattern):
+    for step in "12":
+        (mounted / f"step-{step}").mkdir()
+        (mounted / f"step-{step}" / "policy.pt").write_bytes(b"weights")
+    check = outputs(folder, mounted, pattern)
+    assert check.ok
+    assert check.message.count("policy.pt: 7 bytes") == 2
+
+
+def test_links_of_the_run_lead_where_they_lead_the_run(folder, mounted):
+    (mounted / "policy.pt").write_bytes(b"weights")
+    (mounted / "latest.pt").symlink_to("/mnt/out/policy.pt")
+    assert outputs(folder, mounted, "/mnt/out/latest.pt").ok
+
+
+def test_a_file_of_the_node_under_the_mount_point_proves_nothing(folder, tmp_path):
+    point, real = tmp_path / "point", tmp_path / "real"
+    for place in (point, real):
+        place.mkdir()
+    (point / "policy.pt").write_bytes(b"somebody else's")
+    view = View([Bind(str(real), str(point))])
+    asked = Output(path=f"{point}/policy.pt")
+    assert codes(folder, evidence=False, view=view, outputs=[asked]) == ["output_missing"]
+
+
+def test_an_old_output_under_a_mount_is_stale(folder, mounted):
+    (mounted / "policy.pt").write_bytes(b"weights")
+    check = outputs(folder, mounted, "/mnt/out/policy.pt", started_at=datetime.now(UTC) + timedelta(hours=1))
+    assert check.code == "output_stale"
+
+
+def test_links_in_a_circle_are_told_and_are_no_output(folder, mounted):
+    (mounted / "policy.pt").symlink_to("policy.pt")
+    check = outputs(folder, mounted, "/mnt/out/policy.pt")
+    assert check.code == "output_unreadable"
+    assert "symbolic links" in check.message
