@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -263,7 +264,9 @@ EVENT_COLUMNS = (
 
 
 def _clock_time(text: str) -> str:
-    return datetime.fromisoformat(text).astimezone().isoformat(sep=" ", timespec="milliseconds")[:23]
+    from rlark.sdk.display import clock_time
+
+    return clock_time(datetime.fromisoformat(text))
 
 
 @click.command(
@@ -274,7 +277,14 @@ def _clock_time(text: str) -> str:
 def events(session: Session, job: str) -> None:
     """Tell why things happened to a Job, oldest first."""
     items = session.client.job(job).events()
-    session.out.records(items, EVENT_COLUMNS, name=lambda item: str(item["reason"]))
+    told = [item for before, item in pairwise([{}, *items]) if not _repeats(before, item)]
+    session.out.records(told, EVENT_COLUMNS, name=lambda item: str(item["reason"]), payload={"items": items})
+
+
+def _repeats(before: JsonObject, item: JsonObject) -> bool:
+    """Whether a step that failed, and the end of the attempt that it is, say the same."""
+    keys = ("attempt", "reason", "message")
+    return bool(before) and [before.get(key) for key in keys] == [item.get(key) for key in keys]
 
 
 @click.command(

@@ -95,9 +95,10 @@ def _outcome(record: JobRecord, report: Report, now: datetime) -> list[Event]:
     facts: dict[str, JsonValue] = {
         "n": report.n,
         "exitCode": _integer(data.get("exitCode")),
-        "verified": verdict.verified,
         "qualityGatePassed": verdict.quality_gate_passed,
     }
+    if verdict.verified is not None:
+        facts["verified"] = verdict.verified
     events = [*_survivors(record, data.get("survivors"), now)]
     time = moment(report.time, now)
     kind, reason, message = _judged(record, report)
@@ -182,7 +183,7 @@ def ending(
         type="Warning" if kind is Kind.FAILED else "Normal",
         reason=reason,
         message=message,
-        data=dict(facts or {}),
+        data=_disproved(record, kind) | dict(facts or {}),
     )
     if record.again:
         return [end, _next(record, time, "Restarted", "a restart was asked for", retry=False)]
@@ -192,6 +193,12 @@ def ending(
         )
         return [end, _next(record, time, "Retried", message, retry=True)]
     return [end]
+
+
+def _disproved(record: JobRecord, kind: Kind) -> dict[str, JsonValue]:
+    """An attempt that did not come to its proof has not kept what was expected; one that never began is not judged."""
+    unproven = kind is Kind.FAILED or (kind is Kind.STOPPED and record.lease is not None)
+    return {"verified": False} if unproven and record.wanted.expects else {}
 
 
 def _next(record: JobRecord, time: datetime, reason: str, message: str, *, retry: bool) -> Event:

@@ -95,6 +95,7 @@ class Wanted(StoredModel):
         priority: higher runs earlier.
         grace_s: seconds between SIGTERM and SIGKILL.
         backoff_limit: how many further attempts a failure may have.
+        expects: True when something of the Job is expected, so that an end without proof disproves it.
         fused: True when the components run in one process; None without components.
         placement: component -> ranks as planned: `{rank, node, gpus, localRank}`.
     """
@@ -105,6 +106,7 @@ class Wanted(StoredModel):
     priority: int = 0
     grace_s: float = 30
     backoff_limit: int = 0
+    expects: bool = False
     fused: bool | None = None
     placement: dict[str, list[dict[str, JsonValue]]] = Field(default_factory=dict)
 

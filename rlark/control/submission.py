@@ -112,6 +112,7 @@ def accept(preview: Preview) -> Submission:
             "priority": job.spec.priority,
             "graceS": plan.grace_s,
             "backoffLimit": plan.backoff_limit,
+            "expects": plan.expects,
             "fused": plan.fused if plan.engine and components else None,
             "placement": components,
         }

@@ -146,6 +146,12 @@ class Plan(StoredModel):
         """True when the run has process numbers of its own: what it writes down as a pid is not the worker's."""
         return self.head == "job" and self.sandbox == "bubblewrap"
 
+    @property
+    def expects(self) -> bool:
+        """True when something must be proven before the Job counts as verified."""
+        stated = self.signal is not None and self.signal.expected
+        return bool(self.outputs) or self.evidence or self.gate or stated
+
     def world_size(self, component: str) -> int:
         """How many ranks a component has; 0 when it is not placed."""
         return len(self.placement.get(component, ()))

@@ -62,11 +62,11 @@ def story_rows(record: JsonObject) -> list[tuple[str, str]]:
 
 
 def _step_text(step: Step, first: Step | None) -> str:
-    """`12:00:00.123 the prepare script is done`; nothing for what comes behind the first that is missing."""
+    """`2026-01-31 12:00:00.123 the prepare script is done`; nothing for what comes behind the first that is missing."""
     if step.state == "missing" and step is not first:
         return ""
     then = moment(step.time)
-    clock = then.astimezone().strftime("%H:%M:%S.%f")[:12] if then and step.state == "done" else ""
+    clock = clock_time(then) if then and step.state == "done" else ""
     said = f"{step.reason}: {step.message}" if step.reason and step.state == "missing" else step.message
     return " ".join(part for part in (clock, said) if part)
 
@@ -95,6 +95,11 @@ def took(status: JsonObject, now: datetime | None = None) -> str:
 def moment(text: object) -> datetime | None:
     """A time of the wire, aware; None for nothing."""
     return datetime.fromisoformat(str(text)) if text else None
+
+
+def clock_time(then: datetime) -> str:
+    """A moment on this machine's clock, `2026-01-31 12:00:00.123`."""
+    return then.astimezone().isoformat(sep=" ", timespec="milliseconds")[:23]
 
 
 def duration(seconds: float) -> str:
@@ -181,7 +186,7 @@ class Narrator:
         elif event.type == "status":
             self._tell(status_text(event.data))
         elif event.type == "event" and (self._verbose or event.data.get("type") == "Warning"):
-            self._say(f"{event.data.get('type')}: {event.data.get('reason')}: {event.data.get('message')}")
+            self._tell(f"{event.data.get('type')}: {event.data.get('reason')}: {event.data.get('message')}")
 
     def _tell(self, text: str) -> None:
         if text != self._told:
