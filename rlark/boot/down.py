@@ -124,6 +124,7 @@ def end_head(home: Home, clock: Clock) -> Sequence[ProcessId]:
     left = [*_recorded(home), *([supervisor] if supervisor is not None and process.alive(supervisor) else [])]
     survivors = process.end(left, LEFT_GRACE_S, clock)
     survivors += process.end(_job_processes(home), LEFT_GRACE_S, clock)
+    _forget_job_heads(home)
     home.platform.unlink(missing_ok=True)
     return survivors
 
@@ -147,6 +148,13 @@ def _job_processes(home: Home) -> list[ProcessId]:
     from rlark.cluster.on_ray.remains import processes_under
 
     return processes_under(home.jobs)
+
+
+def _forget_job_heads(home: Home) -> None:
+    """Remove what the Ray heads of Jobs have left on the disk, whose workers were killed."""
+    from rlark.cluster.on_ray.remains import forget_heads
+
+    forget_heads(home.jobs)
 
 
 def stay_until_ended(home: Home) -> None:

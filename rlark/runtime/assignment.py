@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from rlark.errors import UsageError
 from rlark.folder import JobFolder, read_json
-from rlark.plan.node import Lease
+from rlark.plan.node import HeadAddress, Lease
 from rlark.plan.plan import Plan
 from rlark.secrets import Redactor, forms
 
@@ -31,6 +31,18 @@ class Assignment:
     folder: JobFolder
     plan: Plan
     lease: Lease
+
+    def head(self, environ: Mapping[str, str] = os.environ) -> HeadAddress | None:
+        """The Ray head that serves the attempt: the leased one, or one of its own, which only the environment names."""
+        if self.plan.head == "platform":
+            return self.lease.head
+        address = environ.get("RAY_ADDRESS", "")
+        return HeadAddress(address=address, token_path=environ.get("RAY_AUTH_TOKEN_PATH", "")) if address else None
+
+    @property
+    def node_id(self) -> str:
+        """What the head calls the node; empty on one of its own, which has no other."""
+        return self.lease.node_id if self.plan.head == "platform" else ""
 
     @property
     def variables(self) -> tuple[str, ...]:

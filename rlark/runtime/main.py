@@ -108,7 +108,7 @@ def _fused(assignment: Assignment, engine: Engine, _stop: Stop) -> Iterator[tupl
 
 @contextmanager
 def _placed(assignment: Assignment, engine: Engine, stop: Stop) -> Iterator[tuple[Workload, Trainer]]:
-    head = assignment.lease.head
+    head = assignment.head()
     if head is None:
         raise UsageError("The Job is placed on ranks of its own, and no Ray head was leased for it.")
     host, _, port = head.address.rpartition(":")
@@ -121,7 +121,7 @@ def _placed(assignment: Assignment, engine: Engine, stop: Stop) -> Iterator[tupl
     os.environ.setdefault(THREADS, str(max(1, int(assignment.lease.cpus))))  # this process exports at the end
     from rlark.runtime.group import RayGroup
 
-    group = RayGroup(head, assignment.lease.node_id)
+    group = RayGroup(head, assignment.node_id)
     stop.listen()  # Ray took the signals
     try:
         from rlark.runtime.placed import PlacedTrainer

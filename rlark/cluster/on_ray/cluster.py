@@ -280,6 +280,9 @@ class RayCluster:
         threading.Thread(target=self._ask_to_stop, args=(handle, own), daemon=True).start()
 
     def _ask_to_stop(self, handle: Handle, own: ProcessId | None) -> None:
+        # Ray would signal every process below the worker, a Ray head of the Job's own too, and with it the ranks.
+        if own is not None and remains.has_own_head(self._folder(handle)) and process.send(own, signal.SIGTERM):
+            return
         try:
             self._jobs.stop(handle.id)
         except ClusterError:
@@ -306,6 +309,7 @@ class RayCluster:
             leases.remove(lease.key)
             self._forget(group)
         self._files.forget(self._home.job(lease.job).reports)
+        remains.forget_head(self._home.job(lease.job))
         return Released()
 
     def _still_coming(self, lease: Lease, submission_id: str) -> list[str]:
@@ -330,6 +334,7 @@ class RayCluster:
         own = remains.worker_process(reports, lease.attempt)
         found = set(remains.marked_processes(folder, lease.attempt))
         found.update(remains.rank_processes(reports, lease.attempt))
+        found.update(remains.head_processes(folder))
         if own is not None and process.alive(own):
             found.add(own)
         return sorted(found)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from rlark.folder import JobFolder
+from rlark.folder import JobFolder, read_json
 from rlark.host import process
+from rlark.host.head import HeadFiles, read_state, recorded_processes
 from rlark.host.process import ProcessId
+from rlark.host.ray_start import remove_temp_dir
 from rlark.spec.report import Report
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -60,10 +63,49 @@ def marked_processes(folder: JobFolder, attempt: int) -> list[ProcessId]:
     return _whose_environment(lambda variables: wanted <= variables)
 
 
+def head_processes(folder: JobFolder) -> list[ProcessId]:
+    """The Ray head of a Job's own that still lives, by its worker's list; Ray's processes hide their environment."""
+    return recorded_processes(HeadFiles(folder.head))
+
+
+def forget_head(folder: JobFolder) -> None:
+    """Remove what the head of a worker that was killed has left on the disk; asked once its processes are gone."""
+    temp_dir = read_state(HeadFiles(folder.head).state).get("tempDir")
+    try:
+        if isinstance(temp_dir, str):
+            remove_temp_dir(Path(temp_dir))
+    except OSError:
+        return  # the next release or `rlark down` tries again, since the record stays
+    shutil.rmtree(folder.head, ignore_errors=True)
+
+
+def has_own_head(folder: JobFolder) -> bool:
+    """Whether a Job runs under a Ray head of its own."""
+    try:
+        return (read_json(folder.plan) or {}).get("head") == "job"
+    except (OSError, ValueError):
+        return False
+
+
 def processes_under(jobs: Path) -> list[ProcessId]:
-    """Processes of this user that belong to any Job whose folder lies there."""
+    """Processes of this user that belong to any Job whose folder lies there, its own Ray head among them."""
     start = f"RLARK_JOB_DIR={jobs}/".encode()
-    return _whose_environment(lambda variables: any(one.startswith(start) for one in variables))
+    found = _whose_environment(lambda variables: any(one.startswith(start) for one in variables))
+    heads = (one for path in _job_folders(jobs) for one in head_processes(JobFolder(path)))
+    return sorted({*found, *heads})
+
+
+def forget_heads(jobs: Path) -> None:
+    """`forget_head` for every Job whose folder lies there."""
+    for path in _job_folders(jobs):
+        forget_head(JobFolder(path))
+
+
+def _job_folders(jobs: Path) -> list[Path]:
+    try:
+        return sorted(path for path in jobs.iterdir() if path.is_dir())
+    except OSError:
+        return []
 
 
 def _whose_environment(fits: Callable[[set[bytes]], bool]) -> list[ProcessId]:
