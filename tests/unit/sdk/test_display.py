@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rlark.sdk.display import Narrator, duration, metrics_text, status_text, summary, took
+from rlark.sdk.display import Narrator, duration, metrics_text, status_text, story_rows, summary, took
 from rlark.sdk.findings import Findings
 from rlark.sdk.follow import StreamEvent
 from rlark.spec.finding import Finding
@@ -80,6 +80,21 @@ def test_a_curious_narrator_tells_every_event() -> None:
     narrator = Narrator(said.append, said.append, verbose=True)
     narrator.show(StreamEvent("event", {"type": "Normal", "reason": "Leased", "message": "box"}))
     assert said == ["Normal: Leased: box"]
+
+
+def test_what_is_said_twice_in_a_row_is_told_once() -> None:
+    said: list[str] = []
+    narrator = Narrator(said.append, said.append)
+    for _ in range(2):
+        narrator.show(StreamEvent("event", {"type": "Warning", "reason": "PrepareFailed", "message": "line 2"}))
+    assert said == ["Warning: PrepareFailed: line 2"]
+
+
+def test_a_step_of_which_nothing_can_be_said_does_not_stand_in_the_story() -> None:
+    record = {"metadata": {"name": "demo"}, "spec": {"tasks": [{"runScript": "true"}]}, "status": {"phase": "Pending"}}
+    labels = [label for label, _ in story_rows(record)]
+    assert labels[:3] == ["   accepted", "-> validated", "   its turn in the queue"]
+    assert "   components placed" not in labels
 
 
 def test_findings_in_text_and_html() -> None:
