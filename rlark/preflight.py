@@ -170,7 +170,9 @@ def _leaks(source: Source, composed: Composed) -> tuple[Leak, ...]:
     inline = f"{CONFIG}.inline"
     found = find_leaks(source.data, without=inline if composed.effective is not None else "")
     if composed.effective is not None:
-        found += find_leaks(composed.effective, path=composed.path)
+        overridden = {leak.value for leak in found if within(leak.path, f"{CONFIG}.overrides")}
+        told = find_leaks(composed.effective, path=composed.path)
+        found += [leak for leak in told if leak.value not in overridden]
     return tuple(found + find_in_comments(source.text, found))
 
 
