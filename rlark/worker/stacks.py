@@ -17,6 +17,7 @@ MOST = 16
 """How many processes are looked into."""
 PATIENCE_S = 3.0
 _REQUEST = signal.SIGUSR1
+_SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")
 _INTERPRETERS = ("python", "ray::")
 
 
@@ -39,13 +40,13 @@ def dump(processes: Iterable[ProcessId], answering: Iterable[ProcessId] = ()) ->
         if not any(name in shown for name in _INTERPRETERS):
             lines.append(f"--- {shown}: no Python process")
             continue
-        stack = _look(tool, one.pid) if tool else None
+        stack, why = _look(tool, one.pid)
         if stack is not None:
             lines += [f"--- {shown}", *stack]
         elif one in own and _catches(one.pid) and process.send(one, _REQUEST):
             lines.append(f"--- {shown}: its stacks are in its own log")
         else:
-            lines.append(f"--- {shown}: no stack: py-spy is missing or may not look (pip install py-spy)")
+            lines.append(f"--- {shown}: no stack: {why}")
     return lines
 
 
@@ -54,8 +55,10 @@ def _tool() -> str | None:
     return str(beside) if beside.is_file() else shutil.which("py-spy")
 
 
-def _look(tool: str, pid: int) -> list[str] | None:
-    """py-spy's answer; None when it fails."""
+def _look(tool: str | None, pid: int) -> tuple[list[str] | None, str]:
+    """py-spy's answer, or None and why there is none."""
+    if tool is None:
+        return None, "py-spy is missing (pip install py-spy)"
     try:
         done = subprocess.run(
             [tool, "dump", "--pid", str(pid)],
@@ -65,9 +68,21 @@ def _look(tool: str, pid: int) -> list[str] | None:
             check=False,
             env={"PATH": os.environ.get("PATH", "")},
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.splitlines() if done.returncode == 0 else None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, f"py-spy did not answer: {error}"
+    if done.returncode == 0:
+        return done.stdout.splitlines(), ""
+    said = next((line.strip() for line in done.stderr.splitlines() if line.strip()), "it does not say why")
+    barred = "; kernel.yama.ptrace_scope allows it to root only, or set it to 0" if _barred() else ""
+    return None, f"py-spy may not look: {said}{barred}"
+
+
+def _barred() -> bool:
+    """Whether the kernel keeps a process of this user from looking into another that is not its child."""
+    try:
+        return os.geteuid() != 0 and _SCOPE.read_text(encoding="ascii").strip() != "0"
+    except OSError:
+        return False
 
 
 def _catches(pid: int) -> bool:

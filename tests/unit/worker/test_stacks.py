@@ -46,7 +46,7 @@ def test_without_py_spy_only_those_that_answer_are_asked(doze, tmp_path: Path, m
     answers, silent = doze("answers"), doze("silent")
     lines = stacks.dump([answers, silent], answering=[answers, silent])
     assert lines[0].endswith("its stacks are in its own log")
-    assert "py-spy is missing or may not look" in lines[1]
+    assert lines[1].endswith("no stack: py-spy is missing (pip install py-spy)")
     assert process.alive(silent)
     until = time.monotonic() + 5
     while "dozing" not in (tmp_path / "answers.log").read_text():
@@ -58,6 +58,19 @@ def test_a_process_that_answers_but_is_not_ours_is_left_alone(doze, tmp_path: Pa
     monkeypatch.setattr(stacks, "_tool", lambda: None)
     stacks.dump([doze("answers")])
     assert (tmp_path / "answers.log").read_text() == ""
+
+
+def test_a_py_spy_that_may_not_look_says_why(doze, tmp_path: Path, monkeypatch):
+    tool = tmp_path / "py-spy"
+    tool.write_text("#!/bin/sh\necho 'Error: Permission Denied' >&2\nexit 1\n")
+    tool.chmod(0o700)
+    monkeypatch.setattr(stacks, "_tool", lambda: str(tool))
+    monkeypatch.setattr(stacks, "_SCOPE", tmp_path / "scope")
+    monkeypatch.setattr(stacks.os, "geteuid", lambda: 1000)
+    silent = doze("silent")
+    assert stacks.dump([silent])[0].endswith("no stack: py-spy may not look: Error: Permission Denied")
+    (tmp_path / "scope").write_text("1\n")
+    assert "kernel.yama.ptrace_scope" in stacks.dump([silent])[0]
 
 
 @pytest.mark.skipif(
