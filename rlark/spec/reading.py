@@ -10,7 +10,8 @@ from rlark.spec.path import within
 
 TASK = "spec.tasks[0]"
 RAY = f"{TASK}.ray"
-WORKLOAD = f"{TASK}.kubernetes.workload"
+SECTION = f"{TASK}.kubernetes"
+WORKLOAD = f"{SECTION}.workload"
 POD = f"{WORKLOAD}.template.spec"
 
 

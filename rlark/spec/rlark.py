@@ -17,11 +17,11 @@ from pydantic import ValidationError
 from rlark.spec.invalid import Codes
 from rlark.spec.job import BESIDE_KUBERNETES, Ray
 from rlark.spec.mend import read
-from rlark.spec.path import within
+from rlark.spec.path import join, steps, within
 from rlark.spec.pod_mounts import read_mounts
 from rlark.spec.quantity import cpu_count, memory_bytes
-from rlark.spec.reading import POD, RAY, TASK, WORKLOAD, Reading
-from rlark.spec.unused import in_workload, no_use
+from rlark.spec.reading import POD, RAY, SECTION, WORKLOAD, Reading
+from rlark.spec.unused import in_workload, no_use, unread
 from rlark.spec.workload import GPU, MAIN, Container, PodResources, Section, Variable, Workload, gpu_count
 
 CODES = Codes(unknown="RL023", missing="RL057", kind="RL057", value="RL057")
@@ -41,14 +41,20 @@ def read_kubernetes(section: Mapping[str, Any], beside: object = None) -> Readin
         beside: what is written under `ray`; the section decides, and it must not say anything else.
     """
     reading = Reading()
-    mended = read(Section, section, CODES, path=f"{TASK}.kubernetes", holes=True)
+    mended = read(Section, section, CODES, path=SECTION, holes=True)
     reading.findings += [one.finding for one in mended.invalid]
     reading.spoiled += [*mended.spoiled, *dict.fromkeys(map(_concerned, mended.spoiled))]
     workload = mended.model.workload if mended.model is not None else None
+    if mended.model is not None:
+        reading.findings += unread(mended.model, SECTION)
     if workload is not None:
         _read_workload(reading, workload, broken=bool(mended.invalid))
     if isinstance(beside, Mapping):
         _compare(reading, beside)
+    for found in reading.findings:
+        if found.code == CODES.unknown and found.expected:
+            meant = join("", [*steps(found.path)[:-1], found.expected])
+            reading.spoiled += [meant, _concerned(meant)]
     reading.findings = list(dict.fromkeys(reading.findings))
     return reading
 

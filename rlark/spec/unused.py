@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from rlark.spec.finding import Finding
 from rlark.spec.nearest import did_you_mean
 from rlark.spec.path import child
-from rlark.spec.workload import GPU, Amounts, Container, EmptyDir, Part, PodSpec, Variable, Volume, Workload
+from rlark.spec.workload import GPU, MAIN, Amounts, Container, EmptyDir, Part, PodSpec, Variable, Volume, Workload
 
 _NO_POD = "the Job is processes of this host, and not a pod"
 _SCRIPTS = "RLark replaces it too: prepareScript and runScript say what runs"
@@ -141,15 +141,15 @@ def in_workload(workload: Workload, main: int | None, path: str) -> Iterator[Fin
         why = "the Job runs once and is not restarted when it ends"
         hint = "for further attempts after a failure write spec.restartPolicy: OnFailure and spec.backoffLimit"
         yield no_use(f"{path}.kind", f"the workload's kind {workload.kind[:60]}", why, hint)
-    yield from _extras(workload, path)
+    yield from unread(workload, path)
     template, pod = f"{path}.template", f"{path}.template.spec"
-    yield from _extras(workload.template, template)
-    yield from _extras(workload.template.spec, pod)
+    yield from unread(workload.template, template)
+    yield from unread(workload.template.spec, pod)
     for index, container in enumerate(workload.template.spec.containers):
         place = f"{pod}.containers[{index}]"
         if container is not None and index == main:
             yield from _in_container(container, place)
-        elif container is not None and main is not None:
+        elif container is not None and container.name != MAIN and main is not None:
             yield no_use(place, f"the container {container.name[:60]}", _OTHER_CONTAINERS)
     yield from _in_volumes(workload.template.spec, main, pod)
 
@@ -158,31 +158,31 @@ def _in_container(container: Container, path: str) -> Iterator[Finding]:
     if "envFrom" in (container.model_extra or {}):
         hint = "list the variables one by one under env, secrets by secretKeyRef"
         yield _not_read(f"{path}.envFrom", "envFrom is not read here: its variables would not be set", hint)
-    yield from _extras(container, path, but="envFrom")
+    yield from unread(container, path, but="envFrom")
     for index, variable in enumerate(container.env):
         if variable is not None:
             yield from _in_variable(variable, f"{path}.env[{index}]")
     for index, mount in enumerate(container.volume_mounts):
         if mount is not None:
-            yield from _extras(mount, f"{path}.volumeMounts[{index}]", but="subPathExpr")
+            yield from unread(mount, f"{path}.volumeMounts[{index}]", but="subPathExpr")
     resources = container.resources
-    yield from _extras(resources, f"{path}.resources")
+    yield from unread(resources, f"{path}.resources")
     seen: set[str] = set()
     for key in ("requests", "limits"):
         yield from _in_amounts(getattr(resources, key), f"{path}.resources.{key}", seen)
 
 
 def _in_variable(variable: Variable, path: str) -> Iterator[Finding]:
-    yield from _extras(variable, path)
+    yield from unread(variable, path)
     source, place = variable.value_from, f"{path}.valueFrom"
     if source is None:
         return
     if "configMapKeyRef" in (source.model_extra or {}):
         message = f"there are no config maps here, so {variable.name} would not be set"
         yield _not_read(f"{place}.configMapKeyRef", message, "write its value")
-    yield from _extras(source, place, but="configMapKeyRef")
+    yield from unread(source, place, but="configMapKeyRef")
     if source.secret_key_ref is not None:
-        yield from _extras(source.secret_key_ref, f"{place}.secretKeyRef")
+        yield from unread(source.secret_key_ref, f"{place}.secretKeyRef")
         if source.secret_key_ref.optional:
             why = "a Job whose secret is missing is not started"
             yield no_use(f"{place}.secretKeyRef.optional", "optional", why)
@@ -214,9 +214,9 @@ def _in_volumes(pod: PodSpec, main: int | None, path: str) -> Iterator[Finding]:
             yield no_use(place, f"the volume {volume.name[:60]}", "the container main does not mount it")
             continue
         if volume.empty_dir is not None:
-            yield from _extras(volume.empty_dir, f"{place}.emptyDir")
+            yield from unread(volume.empty_dir, f"{place}.emptyDir")
         if volume.persistent_volume_claim is not None:
-            yield from _extras(volume.persistent_volume_claim, f"{place}.persistentVolumeClaim")
+            yield from unread(volume.persistent_volume_claim, f"{place}.persistentVolumeClaim")
         yield from _in_host_path(volume, place)
 
 
@@ -224,7 +224,7 @@ def _in_host_path(volume: Volume, path: str) -> Iterator[Finding]:
     source = volume.host_path
     if source is None:
         return
-    yield from _extras(source, f"{path}.hostPath")
+    yield from unread(source, f"{path}.hostPath")
     if source.type not in {"", "Directory"}:
         why = "the folder must be there, and rlark neither creates it nor looks at its kind"
         yield no_use(f"{path}.hostPath.type", f"the type {source.type[:60]}", why)
@@ -244,25 +244,35 @@ def of_scratch(empty: EmptyDir, path: str) -> Iterator[Finding]:
         yield no_use(f"{path}.sizeLimit", "the size limit", "the size of a scratch folder is not limited")
 
 
-def _extras(part: Part, path: str, but: str = "") -> Iterator[Finding]:
-    """Keys of a part that are not read: a slip is an error, anything else a warning."""
+def unread(part: Part, path: str, but: str = "") -> Iterator[Finding]:
+    """Keys of a part that are not read: a slip is an error, anything else a warning.
+
+    Args:
+        part: the part.
+        path: its place.
+        but: a key of which more is said elsewhere.
+    """
     kind = type(part)
     known = _KNOWN.get(kind.__name__, {})
     read = [field.alias or name for name, field in kind.model_fields.items()]
     for key in part.model_extra or {}:
         place = child(path, key)
         near = did_you_mean(key, [*read, *known])
+        if key == but:
+            continue
         if key in known:
             yield no_use(place, key, known[key])
         elif near in read:
             yield _slip(place, key, near)
-        elif key != but:
+        else:
             yield no_use(place, f"the key {key[:60]!r}", "nothing reads it", near and f"did you mean {near}?")
 
 
 def _slip(path: str, key: str, near: str) -> Finding:
     message = f"the key {key[:60]!r} is not known here"
-    return Finding(code="RL023", path=path, message=message, hint=f"did you mean {near}?")
+    return Finding(
+        code="RL023", path=path, message=message, expected=near, actual=key[:60], hint=f"did you mean {near}?"
+    )
 
 
 def _not_read(path: str, message: str, hint: str) -> Finding:

@@ -14,11 +14,9 @@ from rlark.plan.rules.rule import TASK, Case, Rule
 from rlark.spec.finding import Finding
 from rlark.spec.job import KUBERNETES, SAFETY_CONFIRMED
 from rlark.spec.path import child
-from rlark.spec.reading import POD
+from rlark.spec.reading import POD, SECTION
 from rlark.spec.unused import is_device, no_use
 from rlark.spec.workload import MAIN, Container, Section
-
-SECTION = f"{TASK}.kubernetes"
 
 
 def _section(case: Case) -> Iterator[Finding]:
