@@ -189,7 +189,7 @@ class SecretStore:
             OSError: it cannot be written.
             ValueError: what is there under that name is no secret file.
         """
-        _check_names(name, key)
+        check_names(name, key)
         _check_value(name, key, value)
         with self._alone():
             write_json(self._path(name), {**self._read(name), key: value})
@@ -248,7 +248,12 @@ class SecretStore:
             os.close(handle)
 
 
-def _check_names(name: str, key: str) -> None:
+def check_names(name: str, key: str) -> None:
+    """Refuse what cannot be the name of a secret, or the key of one of its values.
+
+    Raises:
+        UsageError: says which, and what can.
+    """
     for what, text in (("name", name), ("key", key)):
         if not NAME.fullmatch(text):
             raise UsageError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote
 
 from rlark.sdk.transport import SECRETS, JsonObject, Transport
+from rlark.secrets import check_names
 
 
 class Secrets:
@@ -36,6 +37,7 @@ class Secrets:
         Raises:
             UsageError: the name, the key or the value cannot be kept.
         """
+        check_names(name, key)
         return self._transport.request("PUT", _path(name, key), body={"value": value}).json()
 
     def delete(self, name: str, key: str | None = None) -> None:

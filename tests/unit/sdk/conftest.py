@@ -47,7 +47,7 @@ class ScriptedApi:
                 self.end_headers()
                 self.wfile.write(data)
 
-            do_GET = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
                 """Say nothing."""
