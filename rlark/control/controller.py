@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Collection
 from typing import Any
 
 from rlark.cluster.base import Cluster
@@ -18,9 +19,10 @@ from rlark.control.phases import transition
 from rlark.control.reader import wire
 from rlark.control.reconcile import ending
 from rlark.control.record import Event, JobRecord, JsonObject, Kind, Submitted
-from rlark.control.refusals import refuse_deleting, refuse_live, taken
+from rlark.control.refusals import refuse_deleting, refuse_live, refuse_renaming, taken
 from rlark.control.submission import Check, Submission, accept, checker, fingerprint
 from rlark.control.tensorboard import TensorBoards, event_folder
+from rlark.control.volumes import keeping
 from rlark.errors import ConflictError, UsageError
 from rlark.folder import Home
 from rlark.host.clock import Clock
@@ -189,8 +191,12 @@ class Controller:
                 return self._ledger.job(name)
         return self._start(name, "Restarted", "a restart was asked for")
 
-    def delete(self, name: str) -> None:
-        """Remove an ended Job and its folder; a running one is stopped first and goes when it has ended.
+    def delete(self, name: str, *, keep: Collection[str] = ()) -> None:
+        """Remove an ended Job, its folder and the volumes that no other Job names; a running one is stopped first.
+
+        Args:
+            name: the Job.
+            keep: volumes that stay all the same.
 
         Raises:
             NotFound: there is no such Job.
@@ -201,7 +207,8 @@ class Controller:
             self._boards.end(name)
             if not record.deleting:
                 record = self._stop(record)
-                record = self._write(record, [self._event(record, Kind.DELETE_REQUESTED, "Deleted", "it is to go")])
+                asked = self._event(record, Kind.DELETE_REQUESTED, "Deleted", "it is to go", keeping(keep))
+                record = self._write(record, [asked])
             self._keeper.tick()
         if not was_running:
             self._keeper.wait_for(name, SETTLE_S, lambda left: left is None or left.uid != record.uid)
@@ -273,7 +280,7 @@ class Controller:
         refuse_deleting(record)
         if replace:
             refuse_live(record)
-            self.delete(name)
+            self.delete(name, keep={mount.volume for mount in submission.texts.plan.mounts if mount.volume})
             if left := self._ledger.record(name):
                 refuse_deleting(left)
         elif not submission.same(self._ledger.texts(name).body):
@@ -313,11 +320,7 @@ class Controller:
         with self._keeper.lock:
             record, old = self._keeper.find(name), self._ledger.texts(name)
             refuse_deleting(record)
-            if submission.name != name:
-                raise UsageError(
-                    f"the text names job {submission.name!r}, the address job {name!r}",
-                    hint="a job cannot be renamed: submit it under the other name",
-                )
+            refuse_renaming(name, submission.name)
             if submission.same(old.body):
                 return record
             if not record.ended and not only_words(old.body, submission.texts.body):
@@ -325,8 +328,8 @@ class Controller:
                     f"job {name!r} is {record.status.phase}: only labels, annotations and priority can change now",
                     hint="stop it first",
                 )
-            data = {"wanted": submission.wanted.model_dump(mode="json", by_alias=True)}
-            changed = self._event(record, Kind.UPDATED, "Updated", "its text was changed", data)
+            wanted = submission.wanted.model_dump(mode="json", by_alias=True)
+            changed = self._event(record, Kind.UPDATED, "Updated", "its text was changed", {"wanted": wanted})
             noted = submission.noted(self._clock.now(), record.attempt)
             return self._write(record, [changed, *noted], texts=submission.texts)
 

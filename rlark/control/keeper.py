@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from rlark.cluster.base import Cluster
 from rlark.control.attempts import Attempts
 from rlark.control.ledger import Ledger
 from rlark.control.line import Line
 from rlark.control.nodes import Nodes
-from rlark.control.record import JobRecord
+from rlark.control.record import Event, JobRecord, Kind
+from rlark.control.volumes import belongings
 from rlark.errors import ClusterError, ConflictError, NotFound
 from rlark.folder import Home
 from rlark.host.clock import Clock
+from rlark.host.remove import remove
 from rlark.plan.node import Inventory
 
 log = logging.getLogger(__name__)
@@ -48,6 +50,7 @@ class Keeper:
         self._adopted = False
         self._sweep_at = float("-inf")
         self._remove_at: dict[str, float] = {}
+        self._told_kept: dict[str, str] = {}
 
     def tick(self) -> None:
         """Look at running Jobs, let the next ones start, keep the nodes fresh. Costs nothing when idle."""
@@ -192,18 +195,38 @@ class Keeper:
         self._line.changed()
 
     def _remove(self, record: JobRecord) -> bool:
-        """Delete the folder, then the Job; links in the folder are removed, never what they lead to."""
+        """Delete the folder and what else goes with the Job, then the Job; what a link leads to stays."""
         now = self._clock.monotonic()
         if now < self._remove_at.get(record.uid, 0.0):
             return False
-        folder = self._home.job(record.name).root
-        try:
-            if record.attempt and folder.exists():
-                shutil.rmtree(folder)
-        except OSError as error:
-            log.warning("job %s: its folder cannot be removed: %s", record.name, error)
-            self._remove_at[record.uid] = now + REMOVE_RETRY_S
-            return False
+        for path in belongings(record, self.ledger, self._home):
+            try:
+                remove(path)
+            except OSError as error:
+                self._remove_at[record.uid] = now + REMOVE_RETRY_S
+                self._tell_kept(record, path, error)
+                return False
         self._remove_at.pop(record.uid, None)
+        self._told_kept.pop(record.uid, None)
         self.ledger.delete(record, self._clock.now())
         return True
+
+    def _tell_kept(self, record: JobRecord, path: Path, error: OSError) -> None:
+        """Say once what keeps a deleted Job from going."""
+        message = (
+            f"{path} cannot be removed: {error.filename or path}: {error.strerror or error}; "
+            "remove it by hand or correct its permissions, and the job goes"
+        )
+        if self._told_kept.get(record.uid) == message:
+            return
+        self._told_kept[record.uid] = message
+        log.warning("job %s: %s", record.name, message)
+        event = Event(
+            kind=Kind.NOTED,
+            time=self._clock.now(),
+            attempt=record.attempt,
+            type="Warning",
+            reason="NotRemoved",
+            message=message,
+        )
+        self.keep(self.ledger.write(record, [event]))

@@ -171,6 +171,14 @@ class LedgerReader:
         rows = self._rows(select(c.record).where(c.active).order_by(c.number))
         return [JobRecord.model_validate_json(row["record"]) for row in rows]
 
+    def volumes(self) -> dict[str, list[str]]:
+        """The named folders that each Job mounts, by the Job's uid; Jobs without any are left out."""
+        c = tables.jobs.c
+        rows = self._rows(select(c.uid, c.plan).where(c.plan.like('%"volume":%')))
+        mounts = {row["uid"]: json.loads(row["plan"]).get("mounts", []) for row in rows}
+        found = {uid: [mount["volume"] for mount in listed if mount.get("volume")] for uid, listed in mounts.items()}
+        return {uid: names for uid, names in found.items() if names}
+
     # ---- events
 
     def history(self, uid: str, after: int = 0) -> list[Event]:

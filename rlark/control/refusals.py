@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlark.control.record import JobRecord
-from rlark.errors import ConflictError
+from rlark.errors import ConflictError, UsageError
 
 
 def refuse_live(record: JobRecord) -> None:
@@ -20,6 +20,15 @@ def refuse_deleting(record: JobRecord) -> None:
     if record.deleting:
         raise ConflictError(
             f"job {record.name!r} is being deleted, and its last processes still end", hint="try again in a moment"
+        )
+
+
+def refuse_renaming(name: str, written: str) -> None:
+    """Raise UsageError for a text that names another Job than the address does."""
+    if written != name:
+        raise UsageError(
+            f"the text names job {written!r}, the address job {name!r}",
+            hint="a job cannot be renamed: submit it under the other name",
         )
 
 
