@@ -6,6 +6,7 @@ it, so what only a Job can say (a selector, a confirmation that a device is safe
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +15,11 @@ from typing import Any
 from rlark.plan.node import Inventory, Node
 from rlark.plan.placement import resolve
 from rlark.plan.rules.engine import named
-from rlark.plan.rules.rlinf import check_configuration
+from rlark.plan.rules.rlinf import check_configuration, without_echoes
 from rlark.preflight import preflight
 from rlark.spec.config import CONFIG, Composed, compose_text
 from rlark.spec.finding import Finding, errors_of, exit_code
 from rlark.spec.job import API_VERSION, KIND, WORKER, Job
-from rlark.spec.nearest import did_you_mean
 from rlark.spec.path import within
 from rlark.spec.source import Source, interpret
 from rlark.spec.yaml import Document, parse
@@ -79,8 +79,8 @@ def looks_like_job(document: Document) -> bool:
 
 
 def _near_job(key: str) -> bool:
-    """True for `apiVerison`, which no configuration has; `kinds` or `specs` may stand in one."""
-    return did_you_mean(key, ("apiVersion", "metadata")) is not None
+    """True for `apiVerison`, which no configuration has; `data` and `precision` are words of their own."""
+    return bool(difflib.get_close_matches(key.lower(), ("apiversion", "metadata"), 1, 0.8))
 
 
 def _check(composed: Composed, inventory: Inventory) -> list[Finding]:
@@ -115,6 +115,7 @@ def _on_best_node(config: Mapping[str, Any], inventory: Inventory) -> list[Findi
 
 def _on_node(config: Mapping[str, Any], node: Node | None) -> list[Finding]:
     placement, found = resolve(config[_CLUSTER], node, path=_CLUSTER)
+    found = without_echoes(config[_CLUSTER], found)
     return [*found, *check_configuration(config, placement, None, "", devices_confirmed=None)]
 
 

@@ -13,7 +13,7 @@ from rlark.plan.node import Inventory, Node
 from rlark.plan.placement import Placement, resolve
 from rlark.plan.plan import Ask, Output, Plan, SecretSource, Signal
 from rlark.plan.rules import engine, image, isolation, kubernetes, node, outputs, scripts, secrets, shape, single_node
-from rlark.plan.rules.rlinf import check_configuration
+from rlark.plan.rules.rlinf import check_configuration, without_echoes
 from rlark.plan.rules.rule import RAY, Case, Spoils, check_all, nothing_spoilt
 from rlark.spec.finding import Finding, errors_of
 from rlark.spec.job import SAFETY_CONFIRMED, Job, Worker
@@ -112,6 +112,7 @@ def _place(case: Case, config: Mapping[str, Any]) -> tuple[Placement | None, lis
     found: list[Finding] = []
     if isinstance(section, Mapping):
         placement, found = resolve(section, case.node, isolate=True, path=f"{path}.cluster", requested=requested)
+        found = without_echoes(section, found)
     confirmed = case.job.metadata.annotations.get(SAFETY_CONFIRMED) == "true"
     settled = case.facts.config_settled
     found += check_configuration(config, placement, case.engine, path, settled=settled, devices_confirmed=confirmed)

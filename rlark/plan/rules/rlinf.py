@@ -6,11 +6,15 @@ rlark.plan.rules.divisibility's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from rlark.engine import Engine
 from rlark.plan.placement import KEY, Placement, components
 from rlark.plan.rules.divisibility import check_divisibility
+from rlark.plan.rules.numbers import Numbers
+from rlark.plan.rules.rlinf_modes import check_modes
+from rlark.plan.rules.rlinf_settings import check_settings
+from rlark.plan.rules.rlinf_tasks import check_task
 from rlark.spec.finding import Finding, Severity
 from rlark.spec.job import SAFETY_CONFIRMED
 from rlark.spec.nearest import did_you_mean
@@ -29,6 +33,16 @@ _KEYS = (
     "net_emulation",
 )
 """All that RLinf reads under `cluster`."""
+_NEEDED = {
+    "sft": ("actor",),
+    "offline": ("actor",),
+    "reasoning": ("actor", "rollout", "reward"),
+    "coding_online_rl": ("actor", "rollout", "reward"),
+    "reasoning_eval": ("rollout", "reward"),
+}
+"""What RLinf asks the placement for, by task type."""
+_ECHOES = ("RL119", "RL123")
+"""Resources and nodes that are not there."""
 _DEVICE = "this reaches a real device, and nobody has confirmed that it is safe"
 _CONFIRM = (
     f'see that device and site are safe, then annotate the Job: metadata.annotations["{SAFETY_CONFIRMED}"]: "true"'
@@ -50,8 +64,7 @@ def check_configuration(
         config: the whole of it, after Hydra's defaults and overrides.
         placement: where its components go; None where that could not be decided, so that only what
             does not depend on it is checked.
-        engine: what will run it; None where a run script does, which may change the configuration
-            again: then numbers that do not divide are warnings.
+        engine: what will run it; None where RLinf does, called by a run script.
         path: where the configuration stands in the Job; empty for a file of its own.
         settled: the configuration with the engine's defaults filled in; None where nobody knows them.
         devices_confirmed: True when the Job carries the annotation `rlark.io/device-safety-confirmed`;
@@ -66,12 +79,28 @@ def check_configuration(
     found = [*_num_nodes(cluster, place), *_one_group(cluster, place), *_keys(cluster, place)]
     if not devices_confirmed:
         found += _devices(config, path, "warning" if devices_confirmed is None else "error")
+    numbers = Numbers(config if settled is None else settled, config, placement, path, ours=engine is not None)
     if engine is not None:
         found += _components(cluster, engine, place)
+    else:
+        found += [*_needed(cluster, numbers), *check_settings(numbers), *check_task(numbers)]
+        found += check_modes(numbers, components(cluster))
     if engine is not None and placement is not None:
         found += [*_ranks(cluster, placement, engine, place), *_exchange(cluster, placement, engine, place)]
-    found += check_divisibility(config, placement, path, ours=engine is not None, settled=settled)
-    return found
+    return found + check_divisibility(numbers)
+
+
+def without_echoes(cluster: Mapping[str, object], found: Iterable[Finding]) -> list[Finding]:
+    """Findings about a placement without those that only say again that there are several nodes.
+
+    Args:
+        cluster: the cluster section.
+        found: what `resolve` said about it.
+    """
+    nodes = cluster.get("num_nodes")
+    if type(nodes) is not int or nodes <= 1:
+        return list(found)
+    return [one for one in found if one.code not in _ECHOES and not one.path.endswith(".node_rank")]
 
 
 def _num_nodes(cluster: Mapping[str, object], path: str) -> Iterator[Finding]:
@@ -157,6 +186,27 @@ def _components(cluster: Mapping[str, object], engine: Engine, path: str) -> Ite
             message = f"{engine.id} needs {name}, which is not placed"
             hint = f"add it to component_placement, for example {name}: all"
             yield _error("RL154", child(path, KEY), message, hint, (None, name))
+
+
+def _needed(cluster: Mapping[str, object], numbers: Numbers) -> Iterator[Finding]:
+    """Every component that RLinf needs for such a task is placed; those of no section collect data only."""
+    placed = components(cluster)
+    if not placed:
+        return  # the resolver says so
+    needed = _NEEDED.get(str(numbers.task_type), ())
+    if numbers.task_type in ("embodied", "embodied_eval"):
+        learns = () if numbers.only_eval else ("actor",)
+        needed = (*learns, "rollout", "env") if numbers.has("actor") or numbers.has("rollout") else ()
+        if numbers.value("reward.use_reward_model") is True and not numbers.value("reward.standalone_realworld"):
+            needed += ("reward",)
+            if numbers.value("reward.worker_type") == "api" and not numbers.has("reward.api.api_base"):
+                needed += ("reward_server",)
+    for name in needed:
+        if name not in placed:
+            message = f"a run of the task type {numbers.task_type} needs {name}, which is not placed"
+            near = did_you_mean(name, [other for other in placed if other not in needed])
+            hint = f"did you mean {name}, and not {near}?" if near else f"add it, for example {name}: all"
+            yield _error("RL154", join(numbers.path, ["cluster", KEY]), message, hint, (near, name))
 
 
 def _ranks(cluster: Mapping[str, object], placement: Placement, engine: Engine, path: str) -> Iterator[Finding]:

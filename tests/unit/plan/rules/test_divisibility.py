@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rlark.plan.node import Node
 from rlark.plan.placement import resolve
 from rlark.plan.rules.divisibility import check_divisibility
+from rlark.plan.rules.numbers import Numbers
 
 
 def config(**values):
@@ -28,7 +29,8 @@ def check(values, *, actor=1, rollout=1, env=1, ours=True, defaults=None):
     placement, _ = resolve({"component_placement": rules}, Node(name="n", cpus=99))
     assert placement is not None
     settled = None if defaults is None else config(**(defaults | values))
-    return check_divisibility(config(**values), placement, "config", ours=ours, settled=settled)
+    written = config(**values)
+    return check_divisibility(Numbers(written if settled is None else settled, written, placement, "config", ours))
 
 
 def only(values, **ranks):
@@ -211,7 +213,7 @@ def test_without_a_placement_only_pure_numbers_are_checked():
         actor__global_batch_size=7,
         actor__micro_batch_size=2,
     )
-    assert [finding.code for finding in check_divisibility(wrong, None, "", ours=True)] == ["RL175"]
+    assert [finding.code for finding in check_divisibility(Numbers(wrong, wrong, None, "", True))] == ["RL175"]
 
 
 def test_a_loss_that_draws_from_a_buffer_need_not_use_up_the_rollout():

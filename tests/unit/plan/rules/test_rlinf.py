@@ -162,8 +162,9 @@ def test_a_simulator_needs_no_confirmation():
     assert check({}, config={"env": {"train": {"env_type": "maniskill"}, "group_name": "EnvGroup"}}) == []
 
 
-def test_numbers_that_do_not_divide_are_errors_for_an_engine_and_warnings_for_a_script():
+def test_numbers_that_do_not_divide_are_errors_whoever_runs_it():
     config = {"env": {"train": {"total_num_envs": 3}}}
     cluster = {"component_placement": {"actor,rollout": 0, "env": "0:0-1"}}
     assert only(cluster, config=config).severity == "error"
-    assert only(cluster, config=config, engine=None).severity == "warning"
+    assert only(cluster, config=config | {"rollout": {}}, engine=None).severity == "error"
+    assert check(cluster, config=config, engine=None) == []  # nothing learns or acts: data are collected
