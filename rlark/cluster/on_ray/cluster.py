@@ -200,15 +200,14 @@ class RayCluster:
 
     def observe(self, handle: Handle, after: int) -> Observation:
         """Whether the worker lives, and its reports behind that number."""
-        own = self._worker(handle)
+        own, node_lost = self._worker(handle), ""
         if own is not None:
             self._kill_overdue(handle, own)
             alive, reason = process.alive(own), ""
         else:
-            alive, reason = self._asked(handle)
+            alive, reason, node_lost = self._asked(handle)
         # Read again: what a worker wrote last, it may have written between the two looks.
         written = self._written(handle)
-        node_lost = ""
         if own is not None and not alive and not remains.has_ended(written, handle.attempt):
             node_lost = self._node_lost(handle)
             alive, reason = (False, node_lost) if node_lost else self._lost(handle, own)
@@ -238,19 +237,21 @@ class RayCluster:
     def _folder(handle: Handle) -> JobFolder:
         return JobFolder(Path(handle.folder))
 
-    def _asked(self, handle: Handle) -> tuple[bool, str]:
-        """Whether a worker that has not reported yet may still come to life, by Ray's word."""
+    def _asked(self, handle: Handle) -> tuple[bool, str, str]:
+        """Whether a worker that has not reported yet may still come to life, else why not, and how its node went."""
         if self._clock.monotonic() < self._ask_at.get(handle.id, 0.0):
-            return True, ""
+            return True, "", ""
         self._ask_at[handle.id] = self._clock.monotonic() + ASK_S
+        if node_lost := self._node_lost(handle):
+            return False, node_lost, node_lost
         try:
             job = self._jobs.status(handle.id)
         except ClusterError as error:
-            return True, str(error)  # the dashboard comes back; until then nothing is certain
+            return True, str(error), ""  # the dashboard comes back; until then nothing is certain
         if not job.ended:
-            return True, ""
+            return True, "", ""
         said = f"the worker never reported and {job.end}"
-        return False, self._last_words(handle, said, brief(job.message) if job.exit_code is None else "")
+        return False, self._last_words(handle, said, brief(job.message) if job.exit_code is None else ""), ""
 
     def _lost(self, handle: Handle, own: ProcessId) -> tuple[bool, str]:
         """Whether Ray has yet to notice the end of a worker without an Outcome, and else how it ended."""
