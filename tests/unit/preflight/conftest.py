@@ -47,11 +47,13 @@ class Runner(Section):
     fuse: Literal["auto", "never"] = "auto"
     max_epochs: int = Field(default=4, ge=1)
     note: str = ""
+    enable_decoupled_mode: bool = False
 
 
 class Train(Section):
     task: TaskPack
     total_num_envs: int = Field(default=8, ge=1)
+    group_size: int = 1
 
 
 class Env(Section):
