@@ -28,8 +28,8 @@ def check_divisibility(numbers: Numbers) -> list[Finding]:
     what it would only leave unused is a warning.
     """
     found = [*_saving(numbers)]
-    if not numbers.ours and not (numbers.has("actor") or numbers.has("rollout")):
-        return found  # data are collected, and nothing learns or acts
+    if numbers.collects:
+        return found
     if (numbers.embodied or numbers.task_type == "offline") and numbers.evaluates:
         found += _environments(numbers, "eval")
     if numbers.embodied and not numbers.only_eval:

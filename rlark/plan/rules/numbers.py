@@ -64,6 +64,11 @@ class Numbers:
         return self.task_type in (None, *EMBODIED)
 
     @property
+    def collects(self) -> bool:
+        """True where RLinf only collects data of robots: nothing learns or acts, and it asserts nothing."""
+        return self.task_type == "embodied" and not (self.has("actor") or self.has("rollout"))
+
+    @property
     def only_eval(self) -> bool:
         """True when nothing is trained."""
         return self.task_type == "embodied_eval" or self.value("runner.only_eval") is True

@@ -196,7 +196,7 @@ def _needed(cluster: Mapping[str, object], numbers: Numbers) -> Iterator[Finding
     needed = _NEEDED.get(str(numbers.task_type), ())
     if numbers.task_type in ("embodied", "embodied_eval"):
         learns = () if numbers.only_eval else ("actor",)
-        needed = (*learns, "rollout", "env") if numbers.has("actor") or numbers.has("rollout") else ()
+        needed = () if numbers.collects else (*learns, "rollout", "env")
         if numbers.value("reward.use_reward_model") is True and not numbers.value("reward.standalone_realworld"):
             needed += ("reward",)
             if numbers.value("reward.worker_type") == "api" and not numbers.has("reward.api.api_base"):

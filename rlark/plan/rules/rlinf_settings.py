@@ -29,12 +29,9 @@ _UNFILLED = "/path/to"
 
 
 def check_settings(numbers: Numbers) -> Iterator[Finding]:
-    """Check what RLinf would stop for, in a configuration that RLinf runs.
-
-    A configuration without Actor and Rollout collects data; RLinf asserts nothing about it.
-    """
+    """Check what RLinf would stop for, in a configuration that RLinf runs."""
     yield from _task_type(numbers)
-    if not (numbers.has("actor") or numbers.has("rollout")):
+    if numbers.collects:
         return
     if numbers.task_type in ("embodied", "embodied_eval"):
         yield from _embodied(numbers)

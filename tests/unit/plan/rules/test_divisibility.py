@@ -202,7 +202,8 @@ def test_training_is_not_checked_where_only_evaluation_runs():
 
 def test_other_kinds_of_task_have_other_rules():
     assert check({"env__train__total_num_envs": 5, "runner__task_type": "reasoning"}, env=2) == []
-    assert only({"env__train__total_num_envs": 5, "runner__task_type": "embodied"}, env=2).code == "RL171"
+    robots = {"runner__task_type": "embodied", "rollout__backend": "huggingface"}
+    assert only({"env__train__total_num_envs": 5} | robots, env=2).code == "RL171"
 
 
 def test_without_a_placement_only_pure_numbers_are_checked():
