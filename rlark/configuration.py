@@ -16,10 +16,12 @@ from rlark.plan.node import Inventory, Node
 from rlark.plan.placement import resolve
 from rlark.plan.rules.engine import named
 from rlark.plan.rules.rlinf import check_configuration, without_echoes
+from rlark.plan.rules.secrets import tell_leaks
 from rlark.preflight import preflight
 from rlark.spec.config import CONFIG, Composed, compose_text
 from rlark.spec.finding import Finding, errors_of, exit_code
 from rlark.spec.job import API_VERSION, KIND, WORKER, Job
+from rlark.spec.leak import Veil, find_in_comments, find_leaks
 from rlark.spec.path import within
 from rlark.spec.source import Source, interpret
 from rlark.spec.yaml import Document, parse
@@ -62,7 +64,10 @@ def check_text(text: str, inventory: Inventory, *, file: str = "-", folder: Path
         return Checked(file, preflight(interpret(document, text, file=file, folder=folder), inventory).findings)
     path = Path(folder or ".").absolute() / ("stdin" if file == "-" else Path(file).name)
     composed = compose_text(text, path)
-    return Checked(file, _ordered(_check(composed, inventory), composed, file))
+    leaks = find_leaks(composed.effective if composed.effective is not None else document.data)
+    leaks += find_in_comments(text, leaks)
+    findings = _ordered([*_check(composed, inventory), *tell_leaks(leaks)], composed, file)
+    return Checked(file, [Veil(leaks).shown(finding) for finding in findings])
 
 
 def looks_like_job(document: Document) -> bool:
