@@ -6,6 +6,8 @@ A Job says in lines of its own what is different for it:
     # facts: {free_disk: 1048576}        what was looked up on the node, and `broken_engine: true`
     # over: http                         it comes without a folder
     # grown to: 1048577                  its text has so many characters
+    # read as: a file                    it may be a configuration, as `rlark validate` takes it
+    # exported: to RLark                 what is told when it is brought into RLark's form
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import pytest
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
+from rlark import configuration
 from rlark import preflight as preflight_module
 from rlark.engine import Engine, Requirement
 from rlark.errors import SpecError
@@ -27,6 +30,7 @@ from rlark.plan.node import Inventory, Node, default_labels
 from rlark.preflight import Preview, load_inventory_file, look_elsewhere, preflight
 from rlark.spec import load
 from rlark.spec.finding import Finding
+from rlark.spec.generator import to_rlark
 from rlark.spec.job import Job
 from rlark.spec.task_pack import TaskPack
 
@@ -141,8 +145,14 @@ def check_golden(text: str, file: Path) -> list[Finding]:
         return list(error.findings)
     text = text.partition("# mend: ")[0]  # which may hold the secret that is to go
     text = text.ljust(int(header(text, "grown to") or 0), "#")
+    if header(text, "read as"):
+        return configuration.check_text(text, inventory, file=file.name, folder=file.parent).findings
     folder = None if header(text, "over") == "http" else file.parent
-    return check_text(text, file=file.name, folder=folder, nodes=inventory).findings
+    preview = check_text(text, file=file.name, folder=folder, nodes=inventory)
+    if header(text, "exported") and preview.job is not None:
+        source = load(text, file=file.name)
+        return [source.place(finding) for finding in to_rlark(preview.job, source.data)[1]]
+    return preview.findings
 
 
 def check_file(file: Path) -> list[str]:
