@@ -52,7 +52,7 @@ class Family:
             What could not be ended.
         """
         spared = Spared(frozenset(self._shell.around), self._head.trees if self._head else frozenset())
-        process.end_tree(None, grace_s, self._clock, spared)
+        process.end_tree(None, grace_s if self._shell.begun else 0, self._clock, spared)
         if self._head is not None:
             self._head.stop()
         self._shell.let_go()

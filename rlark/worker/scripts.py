@@ -2,7 +2,7 @@
 
 The bash writes lines to a pipe: `shell PID`, `failed STATUS LINE FILE` where a prepare script failed,
 `prepared` when it is done, `head STATUS` when `ray start` has ended, and, where another bash holds
-what is fenced in, `ended STATUS`. After `prepared` and `head` it waits until the worker lets it go on.
+what is fenced in, `holder PID` and `ended STATUS`. After `prepared` and `head` it waits until the worker lets it go on.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ _HOLD = """\
 # The first of the fenced: all behind the fence is killed with it, so it stays until what the run
 # has left, the Ray head too, has ended in order. The run gets a process group of its own.
 trap : TERM INT HUP
+printf "holder %s\\n" "$$" >&{told}
 exec {{stderr}}>&2 2>/dev/null
 set -m
 {bash} {start} 2>&"$stderr" {{stderr}}>&- {hold}<&-

@@ -92,6 +92,7 @@ class Shell:
         self._heard = b""
         self._own: ProcessId | None = None
         self._around: tuple[ProcessId, ...] = ()
+        self._around_known = False
         output(out, err)
 
     @property
@@ -112,17 +113,27 @@ class Shell:
         return self._around
 
     def _find(self) -> None:
-        if self._own is not None:
-            return
+        """Look for those that are not known yet; what was found stays, for a process that is gone has no family."""
         if not self._fenced:
-            self._own = process.identify(self.pid)
+            self._own = self._own or process.identify(self.pid)
             return
-        told = self._last("shell")
+        if self._own is None:
+            self._own = self._told_of("shell")
+        if self._around_known:
+            return
+        last = self._told_of("holder") if self._scripts.held else self._own
         first = process.identify(self.pid)
-        self._around = (first,) if first is not None else ()
-        self._own = process.outer([told], self.pid).get(told) if told is not None else None
-        if self._own is not None:
-            self._around = tuple(process.lineage(self._own, os.getpid()))
+        if last is None or first is None:
+            self._around = (first,) if first is not None else ()
+            return
+        self._around_known = True
+        held = (last,) if self._scripts.held else ()
+        self._around = (*held, *process.lineage(last, os.getpid()))
+
+    def _told_of(self, word: str) -> ProcessId | None:
+        """The process whose number, as it knows it itself, was told behind a word."""
+        told = self._last(word)
+        return process.outer([told], self.pid).get(told) if told is not None else None
 
     @property
     def begun(self) -> bool:

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -127,27 +128,119 @@ def head() -> Iterator[str]:
     server.close()
 
 
+FAKE_RAY = r'''#!{python} -S
+"""`ray` of a few lines: FAKE_RAY says how it behaves, and what it was started with is written down."""
+import ctypes, json, os, re, signal, socket, sys, time
+from pathlib import Path
+
+here = Path(__file__).parent
+how = os.environ.get("FAKE_RAY", "")
+
+
+def daemon(name, work):
+    if os.fork():
+        return
+    os.setsid()
+    ctypes.CDLL(None).prctl(15, name.encode(), 0, 0, 0)
+    for number in range(3):
+        os.dup2(os.open("/dev/null", os.O_RDWR), number)
+    with open(here / "daemons", "a") as file:
+        file.write(f"{{os.getpid()}} {{name}}\n")
+    work()
+    os._exit(0)
+
+
+def serve(port):
+    server = socket.create_server(("127.0.0.1", port))
+    (here / "listening").touch()
+    while True:
+        server.accept()[0].close()
+
+
+def raylet():
+    signal.signal(signal.SIGTERM, ended)
+    time.sleep(60)
+
+
+def ended(*_):
+    (here / "raylet-ended").write_text(str(time.time()))
+    os._exit(0)
+
+
+def start(options):
+    given = dict(option.lstrip("-").partition("=")[::2] for option in options)
+    if how == "old":
+        for option in options:
+            if option.startswith(("--include-log-monitor", "--dashboard-agent-grpc-port", "--disable-usage-stats")):
+                print("Usage: ray start [OPTIONS]\n\nError: No such option: " + option.partition("=")[0])
+                sys.exit(2)
+    record = {{"options": given, "cwd": os.getcwd(), "env": dict(os.environ), "stdin": sys.stdin.read()}}
+    (here / "record.json").write_text(json.dumps(record))
+    if how == "fails":
+        print("Traceback (most recent call last):\n  File x\nConnectionError: Ray is trying to start at 1.2.3.4:6379")
+        sys.exit(1)
+    if how == "slow":
+        time.sleep(60)
+    session = Path(given["temp-dir"], "session_2026-01-02_03-04-05_000006_7")
+    (session / "logs").mkdir(parents=True)
+    (session / "logs" / "raylet.out").write_text("the key is " + os.environ.get("API_KEY", ""))
+    (session / "logs" / "raylet.err").touch()
+    Path(given["temp-dir"], "session_latest").symlink_to(session)
+    if how != "lost":
+        (here / "listening").unlink(missing_ok=True)
+        daemon("gcs_server", lambda: serve(int(given["port"])))
+        daemon("raylet", raylet)
+        while not (here / "listening").exists():
+            time.sleep(0.01)
+    print("Ray runtime started.")
+
+
+def stop():
+    for line in (here / "daemons").read_text().splitlines():
+        os.kill(int(line.split()[0]), signal.SIGKILL)
+
+
+start(sys.argv[2:]) if sys.argv[1] == "start" else stop()
+'''
+
+
+@pytest.fixture
+def ray(tmp_path: Path) -> Path:
+    """A folder with a program `ray` that stands for Ray's."""
+    folder = tmp_path / "ray"
+    folder.mkdir()
+    program = folder / "ray"
+    program.write_text(FAKE_RAY.format(python=sys.executable))
+    program.chmod(0o755)
+    return folder
+
+
 @pytest.fixture
 def start(tmp_path: Path, head: str) -> Iterator[Callable[..., Attempt]]:
     """Starts a worker: `start(run="echo hello")`."""
     started: list[Attempt] = []
 
     def begin(
-        number: int = 1, address: str | None = None, before: Callable[[JobFolder], None] | None = None, **plan: object
+        number: int = 1,
+        address: str | None = None,
+        before: Callable[[JobFolder], None] | None = None,
+        name: str = "demo",
+        leased: dict[str, object] | None = None,
+        **plan: object,
     ) -> Attempt:
-        folder = JobFolder(tmp_path / "demo")
+        folder = JobFolder(tmp_path / "jobs" / name)
         folder.create()
-        given = {"job": "demo", "node": "box", "grace_s": 5.0} | plan
+        given = {"job": name, "node": "box", "grace_s": 5.0} | plan
         write_json(folder.plan, Plan.model_validate(given).to_json())
         lease = Lease(
-            job="demo",
+            job=name,
             attempt=number,
             key="k",
             node="box",
             devices=[Device(id="3", faked=True)],
             head=HeadAddress(address=address or head, session="session_1"),
         )
-        write_json(folder.lease, lease.to_json())
+        write_json(folder.lease, lease.model_copy(update=leased or {}).to_json())
         if before is not None:
             before(folder)
         env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(TOYS)}
