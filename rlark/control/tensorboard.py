@@ -170,9 +170,10 @@ class TensorBoards:
 
     def end(self, name: str) -> None:
         """End the one of a Job, whose folder is to go; harmless where there is none."""
-        with self._lock:
+        with self._lock, suppress(OSError):
             if name in self._boards:
                 self._drop(name)
+            self._log(name).unlink(missing_ok=True)
 
     def close(self) -> None:
         """End all of them, and wait for it."""

@@ -131,7 +131,7 @@ def card(record: JsonObject) -> str:
     rows = "".join(
         f"<tr><td style='text-align:left;color:#57606a'>{escape(label)}</td>"
         f"<td style='text-align:left'>{escape(value)}</td></tr>"
-        for label, value in summary(record)
+        for label, value in [*summary(record), *_first_look(record)]
         if label not in ("job", "phase")
     )
     placement = Placement.from_status(name, status)
@@ -140,6 +140,18 @@ def card(record: JsonObject) -> str:
         f"<div style='border:1px solid #d0d7de;border-radius:6px;padding:8px 12px;max-width:44em'>"
         f"<b>{escape(name)}</b> {chip(phase)} {_progress(status)}<table>{rows}</table>{picture}</div>"
     )
+
+
+def _first_look(record: JsonObject) -> list[tuple[str, str]]:
+    """Where to look first in a Job that has ended, in a row of a table; none where no result is missing."""
+    from rlark.spec.status import Phase
+    from rlark.spec.story import points_at
+
+    point = points_at(record)
+    if point is None or not Phase((record.get("status") or {}).get("phase", "Pending")).ended:
+        return []
+    said = f"{point.reason}: {point.message}" if point.reason else point.message
+    return [("missing first", f"{point.step}: {said}"), ("look at", point.look)]
 
 
 def chip(phase: str) -> str:

@@ -111,6 +111,15 @@ def test_another_folder_or_another_job_of_the_name_gets_another(boards):
     assert lives(third)
 
 
+def test_nothing_of_it_outlives_its_job(boards, tmp_path):
+    told, log = opened(boards), tmp_path / "tensorboards/demo.log"
+    assert log.exists()
+    boards.end("demo")
+    boards.end("demo")
+    assert gone(told)
+    assert not log.exists()
+
+
 def test_what_nobody_looks_at_ends_after_a_while(boards, clock):
     seen, forgotten = opened(boards, "seen"), opened(boards, "forgotten")
     clock.advance(IDLE_S - 1)

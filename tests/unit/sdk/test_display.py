@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rlark.sdk.display import Narrator, duration, metrics_text, status_text, story_rows, summary, took
+from rlark.sdk.display import Narrator, card, duration, metrics_text, status_text, story_rows, summary, took
 from rlark.sdk.findings import Findings
 from rlark.sdk.follow import StreamEvent
 from rlark.spec.finding import Finding
@@ -95,6 +95,15 @@ def test_a_step_of_which_nothing_can_be_said_does_not_stand_in_the_story() -> No
     labels = [label for label, _ in story_rows(record)]
     assert labels[:3] == ["   accepted", "-> validated", "   its turn in the queue"]
     assert "   components placed" not in labels
+
+
+def test_the_card_of_a_job_that_ended_names_the_step_that_is_missing() -> None:
+    status = {"phase": "Failed", "reason": "CannotPlace", "message": "9 < 10 GPUs"}
+    record = {"metadata": {"name": "demo"}, "spec": {"tasks": [{"runScript": "true"}]}, "status": status}
+    html = card(record)
+    assert "missing first" in html
+    assert "9 &lt; 10 GPUs" in html
+    assert "missing first" not in card(record | {"status": {"phase": "Running"}})
 
 
 def test_findings_in_text_and_html() -> None:
