@@ -25,6 +25,7 @@ from rlark.plan.decide import chosen, decide
 from rlark.plan.facts import Facts
 from rlark.plan.isolation import head_of, wants_bubblewrap
 from rlark.plan.node import HOSTNAME, Inventory, Node
+from rlark.plan.override import ScriptOverride, at_override, for_configuration, overrides_of
 from rlark.plan.placement import Placement
 from rlark.plan.plan import Plan, RankPlacement
 from rlark.plan.review import Row, review
@@ -34,7 +35,7 @@ from rlark.spec.canonical import canonical_yaml, digest
 from rlark.spec.config import CONFIG, Composed, compose
 from rlark.spec.finding import Finding, exit_code
 from rlark.spec.invalid import ENGINE, explain
-from rlark.spec.job import Job
+from rlark.spec.job import ConfigSource, Job
 from rlark.spec.leak import Leak, Veil, find_in_comments, find_in_text, find_leaks
 from rlark.spec.path import within
 from rlark.spec.source import Source
@@ -114,7 +115,7 @@ class Preview:
         }
 
 
-def preflight(source: Source, inventory: Inventory, look: Look | None = None) -> Preview:
+def preflight(source: Source, inventory: Inventory, look: Look | None = None, *, home: Home | None = None) -> Preview:
     """Check a Job against nodes and decide everything about it; nothing is started.
 
     Args:
@@ -122,6 +123,8 @@ def preflight(source: Source, inventory: Inventory, look: Look | None = None) ->
         inventory: the nodes it may run on.
         look: looks up what must be known about the chosen node. By default this machine is looked at
             where it is the node, and otherwise only what does not depend on the machine.
+        home: the state directory to look into; None where the platform is not this user's, so that
+            only the platform can tell which secrets it has.
     """
     draft = source.draft
     if draft is None:
@@ -130,15 +133,18 @@ def preflight(source: Source, inventory: Inventory, look: Look | None = None) ->
     job = _with_config(draft, composed)
     node = chosen(job, inventory)
     if look is None:
-        look = look_here if node is None or is_here(node, inventory) else look_elsewhere
+        here = node is None or is_here(node, inventory)
+        look = functools.partial(look_here, home=home) if here else look_elsewhere
     facts = look(job, node or Node(name=""))
     leaks = _leaks(source, composed)
     facts = replace(facts, config_path=composed.path, config_base=composed.base, leaks=leaks)
+    facts, about_script = _as_run(job, composed, facts)
     settled, about_engine = _ask_engine(job, facts)
     about_files = _of_use(composed.findings, about_engine, facts.engines.get(_engine_named(job)))
     facts = replace(facts, config_settled=settled, config_findings=_unsaid(about_engine, about_files))
     decided = decide(job, inventory, facts, spoils=source.spoils)
-    found = [*source.findings, *about_files, *decided.findings]
+    told = [at_override(finding, facts.script_overrides, composed.path) for finding in decided.findings]
+    found = [*source.findings, *about_files, *about_script, *told]
     findings = _placed(source, composed, found)
     ready = source.job is not None and (composed.effective is not None or draft.worker.ray.config is None)
     ready = ready and not leaks  # nobody is shown a text with a secret in it, nor is it kept
@@ -201,6 +207,30 @@ def _compose(source: Source, draft: Job) -> Composed:
     return compose(config, source.folder, engine=not draft.worker.run)
 
 
+def _as_run(job: Job, composed: Composed, facts: Facts) -> tuple[Facts, list[Finding]]:
+    """The facts with the configuration as the run script's own overrides change it, and what cannot be applied."""
+    config = job.worker.ray.config
+    if config is None or composed.effective is None or not job.worker.run:
+        return facts, []
+    names = (config.name or "", config.origin.path if config.origin is not None else "")
+    every = for_configuration(overrides_of(job.worker.run, composed.effective), names)
+    of_cluster = [one for one in every if one.of_cluster]
+    findings: list[Finding] = []
+    for overrides in (every, of_cluster) if len(of_cluster) < len(every) else (of_cluster,):
+        if not overrides:
+            continue
+        changed = compose(_overridden(composed, overrides), None, engine=False)
+        if changed.effective is not None:
+            return replace(facts, config_run=changed.effective, script_overrides=tuple(overrides)), []
+        findings = [at_override(finding, overrides, f"{CONFIG}.overrides") for finding in changed.findings]
+    # what is no fault of the cluster section may be some other program's argument
+    return replace(facts, script_overrides=tuple(of_cluster)), findings if of_cluster else []
+
+
+def _overridden(composed: Composed, overrides: Iterable[ScriptOverride]) -> ConfigSource:
+    return ConfigSource(inline=composed.effective, overrides=[one.text for one in overrides])
+
+
 def _with_config(job: Job, composed: Composed) -> Job:
     """The Job with what was composed inline."""
     config = job.worker.ray.config
@@ -236,28 +266,28 @@ def look_here(job: Job, node: Node, home: Home | None = None) -> Facts:
     Args:
         job: the Job.
         node: the node it would run on, which is this machine.
-        home: the state directory, where jobs are kept.
+        home: the state directory, where jobs and secrets are kept; None where the platform's is not known.
     """
     from rlark.folder import Home
     from rlark.host import sandbox
     from rlark.secrets import SecretStore
 
-    home = home or Home.find()
+    kept = home or Home.find()
     worker = job.worker
     sources = {mount.host_path for mount in worker.ray.mounts if mount.host_path}
     refs = [variable.value_from.secret_ref for variable in worker.ray.env if variable.value_from is not None]
-    store = SecretStore(home.secrets)
+    missing = {(ref.name, ref.key) for ref in refs if (ref.name, ref.key) not in SecretStore(kept.secrets)}
     found = look_elsewhere(job, node)
     wanted = [engine for engine in found.engines.values() if engine.id == _engine_named(job)]
     return replace(
         found,
         unmet={engine.id: tuple(engine.unmet()) for engine in wanted},
         missing_mounts=frozenset(source for source in sources if not _exists(source)),
-        free_disk=_free(home),
+        free_disk=_free(kept),
         no_bubblewrap=sandbox.unavailable(own_pids=head_of(worker) == "job") if wants_bubblewrap(worker) else None,
-        home=str(home.root.absolute()),
+        home=str(kept.root.absolute()),
         programs=(sys.prefix, sys.base_prefix),
-        missing_secrets=frozenset((ref.name, ref.key) for ref in refs if (ref.name, ref.key) not in store),
+        missing_secrets=frozenset(missing) if home else None,
     )
 
 

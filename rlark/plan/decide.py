@@ -12,7 +12,19 @@ from rlark.plan.isolation import head_of, planned, sandbox_of
 from rlark.plan.node import Inventory, Node
 from rlark.plan.placement import Placement, resolve
 from rlark.plan.plan import Ask, Output, Plan, SecretSource, Signal
-from rlark.plan.rules import engine, image, isolation, kubernetes, node, outputs, scripts, secrets, shape, single_node
+from rlark.plan.rules import (
+    engine,
+    image,
+    isolation,
+    kubernetes,
+    node,
+    outputs,
+    overrides,
+    scripts,
+    secrets,
+    shape,
+    single_node,
+)
 from rlark.plan.rules.rlinf import check_configuration, without_echoes
 from rlark.plan.rules.rule import RAY, Case, Spoils, check_all, nothing_spoilt
 from rlark.spec.finding import Finding, errors_of
@@ -30,6 +42,7 @@ _BEFORE = (
     *engine.RULES,
     *image.RULES,
     *scripts.RULES,
+    *overrides.RULES,
     *secrets.RULES,
     *outputs.RULES,
     *isolation.RULES,
@@ -77,7 +90,7 @@ def decide(job: Job, inventory: Inventory, facts: Facts, *, spoils: Spoils = not
         spoils: says which places were left out of the Job because its text has errors there.
     """
     chosen, found = (None, []) if spoils((node.SELECTOR,)) else node.choose_node(job, inventory)
-    case = Case(job, inventory, facts, chosen, _config(job), _engine(job, facts))
+    case = Case(job, inventory, facts, chosen, facts.config_run or _config(job), _engine(job, facts))
     found += check_all(_BEFORE, case, spoils)
     if case.config is not None and not spoils((f"{RAY}.resources.gpu",)):
         placement, about_config = _place(case, case.config)
@@ -140,7 +153,7 @@ def _plan(case: Case) -> Plan | None:
         ask=case.ask,
         engine=case.engine.id if case.engine else "",
         command=[PYTHON, "-m", case.engine.module] if case.engine else [],
-        config=dict(case.config or {}),
+        config=dict(_config(case.job) or {}),
         config_base=case.facts.config_base if case.config else "",
         placement=dict(case.placement.ranks) if case.placement else {},
         fused=_fuses(case),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlark.engine import Engine, Requirement
+from rlark.plan.override import ScriptOverride
 from rlark.spec.finding import Finding
 from rlark.spec.leak import Leak
 
@@ -31,6 +32,8 @@ class Facts:
             does not take it, or there is no engine.
         config_path: the place in the Job that the configuration's keys hang on.
         config_base: absolute folder that relative paths in the configuration start from.
+        config_run: the configuration as the run script's overrides change it; None where they change nothing.
+        script_overrides: those overrides; others on the script's command lines concern some other configuration.
     """
 
     engines: Mapping[str, Engine] = field(default_factory=dict)
@@ -47,3 +50,5 @@ class Facts:
     config_settled: Mapping[str, Any] | None = None
     config_path: str = "spec.tasks[0].ray.config.inline"
     config_base: str = ""
+    config_run: Mapping[str, Any] | None = None
+    script_overrides: tuple[ScriptOverride, ...] = ()

@@ -76,7 +76,7 @@ def check_configuration(
         hint = 'add cluster: {num_nodes: 1, component_placement: {"actor,rollout,env": all}}'
         return [_error("RL150", child(path, "cluster"), message, hint, (_shown(cluster), None))]
     place = child(path, "cluster")
-    found = [*_num_nodes(cluster, place), *_one_group(cluster, place), *_keys(cluster, place)]
+    found = [*check_num_nodes(cluster, place), *_one_group(cluster, place), *_keys(cluster, place)]
     if not devices_confirmed:
         found += _devices(config, path, "warning" if devices_confirmed is None else "error")
     numbers = Numbers(config if settled is None else settled, config, placement, path, ours=engine is not None)
@@ -103,7 +103,8 @@ def without_echoes(cluster: Mapping[str, object], found: Iterable[Finding]) -> l
     return [one for one in found if one.code not in _ECHOES and not one.path.endswith(".node_rank")]
 
 
-def _num_nodes(cluster: Mapping[str, object], path: str) -> Iterator[Finding]:
+def check_num_nodes(cluster: Mapping[str, object], path: str) -> Iterator[Finding]:
+    """Check that a cluster section asks for one node."""
     value = cluster.get("num_nodes")
     where = child(path, "num_nodes") if "num_nodes" in cluster else path
     if type(value) is int and value == 1:
