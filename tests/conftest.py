@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import os
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from rlark.host import sandbox
+
+NOBODY = 65534
 LAST = "test_nothing_is_left_running"
 PR_SET_CHILD_SUBREAPER = 36
 CLOSERS = pytest.StashKey[list[Callable[[], None]]]()
@@ -52,3 +58,39 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the reference cases are not here: {folder.name}/ beside the project")
     return folder
+
+
+@pytest.fixture(scope="session")
+def bubblewrap() -> None:
+    """bubblewrap works here."""
+    if reason := sandbox.unavailable():
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may reach and write."""
+    folder = Path(tempfile.mkdtemp(prefix="rlark-t-"))
+    folder.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def ordinary_user() -> Callable[[Callable[[], None]], None]:
+    """Runs a test's part in a process of a user who is not root, and fails where it does."""
+
+    def become(part: Callable[[], None]) -> None:
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+        part()
+
+    def run(part: Callable[[], None]) -> None:
+        child = multiprocessing.get_context("fork").Process(target=become, args=(part,))
+        child.start()
+        child.join()
+        assert child.exitcode == 0, "it fails for an ordinary user; the traceback is in the captured output"
+
+    return run

@@ -8,13 +8,13 @@ write, is rebuilt for the Job instead (`Mirror`), and the node stays as it is.
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Sequence
 from pathlib import Path
 from posixpath import dirname, join
 
 from rlark.folder import JobFolder
+from rlark.host.remove import remove
 from rlark.host.sandbox import Bind, Fence, Mirror
 from rlark.host.view import View, below
 from rlark.plan.isolation import needs_bubblewrap
@@ -44,7 +44,7 @@ def fence(plan: Plan, folder: JobFolder) -> Fence:
     Raises:
         MountError: a source is missing or cannot be read, or a mount point cannot be made.
     """
-    _remove(folder.scratch)
+    _empty(folder.scratch)
     sources = [_source(mount, index, folder) for index, mount in enumerate(plan.mounts)]
     if plan.sandbox != "bubblewrap":
         _need_nothing(plan.mounts)
@@ -104,15 +104,13 @@ def _own(mount: PlannedMount, path: Path) -> str:
     return os.path.realpath(path)
 
 
-def _remove(path: Path) -> None:
-    """Remove what an earlier attempt left; a link goes, and what it leads to stays."""
+def _empty(scratch: Path) -> None:
+    """Remove what an earlier attempt left in its scratch folders; what a link leads to stays."""
     try:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+        remove(scratch)
     except OSError as error:
-        raise MountError(f"the scratch folder {path} cannot be emptied: {error}; remove it by hand") from error
+        what = f"{error.filename or scratch}: {error.strerror or error}"
+        raise MountError(f"the scratch folder {scratch} cannot be emptied: {what}; remove it by hand") from error
 
 
 # ---- where the run sees it
