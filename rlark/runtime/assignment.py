@@ -13,7 +13,7 @@ from rlark.errors import UsageError
 from rlark.folder import JobFolder, read_json
 from rlark.plan.node import HeadAddress, Lease
 from rlark.plan.plan import Plan
-from rlark.secrets import Redactor, forms
+from rlark.redactor import Redactor, forms
 
 VARIABLE = "RLARK_JOB_DIR"
 

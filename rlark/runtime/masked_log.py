@@ -6,7 +6,7 @@ import os
 import threading
 from pathlib import Path
 
-from rlark.secrets import Redactor
+from rlark.redactor import Redactor
 
 CHUNK = 1 << 16
 LONGEST = 1 << 16

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from rlark.model import Model
-from rlark.secrets import MASK, SHORTEST, forms
+from rlark.redactor import MASK, SHORTEST, forms
 from rlark.spec.detector import PRIVATE_KEY, Hit, assigned, hits, random
 from rlark.spec.path import child, within
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rlark.secrets import Redactor
+from rlark.redactor import Redactor
 
 CHUNK = 1 << 16
 LONGEST = 1 << 16

@@ -11,7 +11,8 @@ from rlark.folder import JobFolder
 from rlark.host.environment import allowed
 from rlark.plan.node import HeadAddress, Lease
 from rlark.plan.plan import Plan
-from rlark.secrets import Redactor, SecretMissing, SecretStore, forms
+from rlark.redactor import Redactor, forms
+from rlark.secrets import SecretMissing, SecretStore
 
 _RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """Ray's own: joins what the run starts on Ray to the worker's Ray Job, so that it dies with it."""

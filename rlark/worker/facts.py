@@ -12,7 +12,7 @@ import rlark
 from rlark.folder import JobFolder, write_json
 from rlark.host import device
 from rlark.plan.node import Lease
-from rlark.secrets import Redactor
+from rlark.redactor import Redactor
 
 
 def write_facts(folder: JobFolder, lease: Lease, mask: Redactor) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from rlark.evidence.verify import Check, Verdict
 from rlark.plan.plan import Plan
-from rlark.secrets import Redactor
+from rlark.redactor import Redactor
 from rlark.worker.shell import Trouble
 
 STOPPED = "Stopped"

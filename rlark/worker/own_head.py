@@ -25,7 +25,7 @@ from rlark.host.process import ProcessId
 from rlark.plan.mounts import covers
 from rlark.plan.node import HeadAddress, Lease
 from rlark.plan.plan import Plan
-from rlark.secrets import Redactor
+from rlark.redactor import Redactor
 from rlark.worker.session_logs import keep_logs
 
 ANSWER_S = 5.0

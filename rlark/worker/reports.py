@@ -11,7 +11,7 @@ from dataclasses import asdict
 
 from rlark.folder import JobFolder
 from rlark.host.clock import Clock, stamp
-from rlark.secrets import Redactor
+from rlark.redactor import Redactor
 from rlark.spec.report import Report
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

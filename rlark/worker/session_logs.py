@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from rlark.secrets import Redactor
+from rlark.redactor import Redactor
 
 MOST = 64 * 1024 * 1024
 """Bytes that are kept; of more, the newest files."""

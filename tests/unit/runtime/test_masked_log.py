@@ -13,11 +13,11 @@ import pytest
 
 from rlark.folder import read_json, write_json
 from rlark.plan.plan import SecretSource
+from rlark.redactor import Redactor, forms
 from rlark.runtime import seat
 from rlark.runtime.assignment import Assignment
 from rlark.runtime.failure import RunFailed
 from rlark.runtime.masked_log import LONGEST, MaskedLogs
-from rlark.secrets import Redactor, forms
 
 SECRET = "hf_zYx/9w8+7"
 

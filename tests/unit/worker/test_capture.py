@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rlark.secrets import Redactor
+from rlark.redactor import Redactor
 from rlark.worker.capture import LONGEST, Capture, Splitter
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlark.secrets import Redactor, forms
+from rlark.redactor import Redactor, forms
 from rlark.worker.capture import LONGEST, Splitter
 from rlark.worker.outcome import Outcome
 
