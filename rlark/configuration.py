@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlark.folder import Home
 from rlark.plan.node import Inventory, Node
 from rlark.plan.placement import resolve
 from rlark.plan.rules.engine import named
@@ -50,7 +51,9 @@ class Checked:
         return exit_code(self.findings)
 
 
-def check_text(text: str, inventory: Inventory, *, file: str = "-", folder: Path | None = None) -> Checked:
+def check_text(
+    text: str, inventory: Inventory, *, file: str = "-", folder: Path | None = None, home: Home | None = None
+) -> Checked:
     """Check a file: a Job as `preflight` does, anything else as a configuration.
 
     Args:
@@ -58,10 +61,12 @@ def check_text(text: str, inventory: Inventory, *, file: str = "-", folder: Path
         inventory: the nodes to check against.
         file: its name, for findings; `-` for standard input.
         folder: what relative paths in it start from.
+        home: the state directory to look into; None where the platform is not this user's.
     """
     document = parse(text)
     if looks_like_job(document):
-        return Checked(file, preflight(interpret(document, text, file=file, folder=folder), inventory).findings)
+        source = interpret(document, text, file=file, folder=folder)
+        return Checked(file, preflight(source, inventory, home=home).findings)
     path = Path(folder or ".").absolute() / ("stdin" if file == "-" else Path(file).name)
     composed = compose_text(text, path)
     leaks = find_leaks(composed.effective if composed.effective is not None else document.data)

@@ -70,7 +70,8 @@ def validate(session: Session, files: tuple[str, ...], inventory: Path | None) -
 
     drafts = [read_draft(file) for file in files]
     nodes = session.client.inventory(inventory)
-    checked = [check_text(draft.text, nodes, file=draft.file, folder=draft.folder) for draft in drafts]
+    home = session.settings.own
+    checked = [check_text(draft.text, nodes, file=draft.file, folder=draft.folder, home=home) for draft in drafts]
     _print_checked(session.out, checked)
     return worst(one.exit_code for one in checked)
 
@@ -144,7 +145,7 @@ def preview(
     from rlark.preflight import preflight
 
     draft = draft_of(file, changes, name, labels)
-    seen = preflight(draft.load(), session.client.inventory(inventory))
+    seen = preflight(draft.load(), session.client.inventory(inventory), home=session.settings.own)
     out = session.out
     if out.mode == "svg":
         _print_svg(out, seen)

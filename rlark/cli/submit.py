@@ -59,7 +59,8 @@ def submit(
     from rlark.preflight import preflight
 
     out, client = session.out, session.client
-    seen = preflight(draft_of(file, changes, name, labels).load(), client.inventory())
+    draft = draft_of(file, changes, name, labels)
+    seen = preflight(draft.load(), client.inventory(), home=session.settings.own)
     _tell_findings(out, file, seen)
     if dry_run:
         return _dry_run(session, seen)

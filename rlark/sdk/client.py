@@ -102,7 +102,7 @@ class Client:
         from rlark.sdk.draft import read_draft
 
         draft = read_draft(source).changed(set or {}, name=name, labels=labels)
-        return preflight(draft.load(), self.inventory(inventory))
+        return preflight(draft.load(), self.inventory(inventory), home=self.settings.own)
 
     def validate(self, source: JobSource, *, inventory: str | Path | None = None) -> Findings:
         """What is wrong with a Job, if anything; nothing is started."""

@@ -79,6 +79,11 @@ class Settings:
         return self.values["color"].value != "never"
 
     @property
+    def own(self) -> Home | None:
+        """The state directory of the platform that is meant; None where that is somebody else's, or elsewhere."""
+        return self.home if self.local else None
+
+    @property
     def local(self) -> bool:
         """True when the platform meant is this user's own, under `home`: it may be started here."""
         return self.values["address"].origin in ("default", str(self.home.platform))
