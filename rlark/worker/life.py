@@ -11,7 +11,6 @@ import contextlib
 import os
 import signal
 import traceback
-from pathlib import Path
 
 from rlark.errors import ClusterError, UsageError
 from rlark.evidence.verify import Verdict
@@ -20,9 +19,8 @@ from rlark.host import ports, process
 from rlark.host.clock import Clock, new_id, stamp
 from rlark.host.head import START_TIMEOUT_S
 from rlark.host.sandbox import Fence
-from rlark.plan.mounts import real_path
 from rlark.plan.node import Lease
-from rlark.plan.plan import Output, Plan
+from rlark.plan.plan import Plan
 from rlark.secrets import SecretMissing
 from rlark.worker.capture import Capture
 from rlark.worker.clear import clear
@@ -31,7 +29,6 @@ from rlark.worker.family import Family
 from rlark.worker.mounts import MountError, fence
 from rlark.worker.outcome import (
     DISK_FULL,
-    FIRST_SIGNAL,
     STOPPED,
     Outcome,
     judge,
@@ -39,6 +36,7 @@ from rlark.worker.outcome import (
     sandbox_failed,
 )
 from rlark.worker.own_head import OwnHead
+from rlark.worker.proof import first_cause, prove
 from rlark.worker.reports import Reports, no_room
 from rlark.worker.scripts import Scripts, line_of
 from rlark.worker.shell import Shell
@@ -362,46 +360,15 @@ class Life:
         self._watch.finish()
         if not ended and not self._shell.begun:
             return sandbox_failed(list(self._err.last))
-        verdict = self._verify()
-        if verdict.checks:
-            wrong = [f"{check.name}: {check.message}" for check in verdict.failed if check.name != FIRST_SIGNAL]
-            reason = "NotVerified" if wrong else "Verified"
-            message = "; ".join(wrong) or "what was expected is there"
-            self._reports.write("OutputsVerified", not wrong, reason, message, {"verdict": verdict.to_json()})
-        try:
-            cause = read_json(self._folder.failure)
-        except (OSError, ValueError) as error:
-            cause = {"exception": "Unreadable", "message": f"failure.json: {error}"}
+        verdict = prove(self._folder, self._plan, self._watch, self._reports)
         return judge(
             self._plan,
             exit_code=self._shell.poll(),
             ended=ended,
-            cause=cause,
+            cause=first_cause(self._folder),
             complaints=list(self._err.last),
             verdict=verdict,
         )
-
-    def _verify(self) -> Verdict:
-        from rlark.evidence.verify import verify  # reading and hashing is for the end
-
-        plan, signal_seen = self._plan, self._watch.signal
-        return verify(
-            self._folder.root,
-            started_at=self._watch.started_at,
-            outputs=[self._really(output) for output in plan.outputs],
-            evidence=plan.evidence,
-            gate=plan.gate,
-            signal_expected=signal_seen.expected,
-            signal_seen=signal_seen.in_time,
-        )
-
-    def _really(self, output: Output) -> Output:
-        """An expected output where it really lies: the run sees mounts that the worker does not."""
-        if not Path(output.path).is_absolute():
-            return output
-        volumes, scratch = str(self._folder.home.volumes), str(self._folder.scratch)
-        path = real_path(output.path, self._plan.mounts, volumes=volumes, scratch=scratch)
-        return output.model_copy(update={"path": path})
 
     def _write_facts(self) -> None:
         """Write env.json; where there are GPUs, asking for them takes a moment."""

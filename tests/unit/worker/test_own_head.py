@@ -192,7 +192,8 @@ def test_its_own_logs_are_kept_masked_and_nothing_else(begin, ray):
 
 
 def test_the_head_ends_after_the_run_and_in_order(begin, ray, tmp_path):
-    late = f"(trap 'sleep 0.3; date +%s.%N > {tmp_path}/late; exit' TERM; touch {tmp_path}/up; while :; do sleep 0.05; done) &"
+    trap = f"trap 'sleep 0.3; date +%s.%N > {tmp_path}/late; exit' TERM"
+    late = f"({trap}; touch {tmp_path}/up; while :; do sleep 0.05; done) &"
     attempt = begin(run=f"{late}\nwhile [ ! -e {tmp_path}/up ]; do sleep 0.02; done").end()
     assert attempt.outcome["reason"] == "Completed"
     assert float((ray / "raylet-ended").read_text()) > float((tmp_path / "late").read_text())
@@ -290,7 +291,8 @@ def test_a_stop_reaches_what_the_run_has_started_and_the_head_last(begin, ray, t
     child = (
         "import signal, sys, time\n"
         "def save(*_):\n"
-        f"    print('child saved', flush=True); time.sleep(0.3); open('{tmp_path}/saved', 'w').write(str(time.time()))\n"
+        "    print('child saved', flush=True); time.sleep(0.3)\n"
+        f"    open('{tmp_path}/saved', 'w').write(str(time.time()))\n"
         "    sys.exit(0)\n"
         "signal.signal(signal.SIGTERM, save); print('up', flush=True); time.sleep(60)\n"
     )
