@@ -20,12 +20,17 @@ def head_of(worker: Worker) -> Literal["platform", "job"]:
 def planned(mount: Mount) -> PlannedMount:
     """A mount as the worker makes it."""
     return PlannedMount(
-        path=normpath(mount.mount_path),
-        host=normpath(mount.host_path) if mount.host_path is not None else "",
+        path=_plain(mount.mount_path),
+        host=_plain(mount.host_path) if mount.host_path is not None else "",
         volume=mount.volume or "",
         scratch=mount.scratch,
         read_only=mount.read_only,
     )
+
+
+def _plain(path: str) -> str:
+    """A path without what changes nothing; normpath keeps two slashes in front."""
+    return normpath(f"/{path.lstrip('/')}" if path.startswith("/") else path)
 
 
 def needs_bubblewrap(mount: PlannedMount) -> bool:

@@ -37,6 +37,7 @@ def real_path(path: str, mounts: Sequence[PlannedMount], *, volumes: str, scratc
         volumes: where named folders are kept, absolute.
         scratch: where folders of the attempt's own are kept, absolute.
     """
+    path = f"/{path.lstrip('/')}"  # normpath keeps two slashes in front
     covering = [(index, mount) for index, mount in enumerate(mounts) if covers(mount.path, path)]
     if not covering:
         return path
