@@ -346,7 +346,8 @@ class Life:
                 self._clock.sleep(LOOK_S)
         if not ended and shell.poll() in _TERMINATED:
             self._clock.sleep(2 * LOOK_S)  # a stop goes to every process; ours may be told a moment later
-            ended = STOPPED if self._stop.made else ""
+        if not ended and self._stop.made:  # the run was told as well, and was faster, whatever code it ended with
+            ended = STOPPED
         watch.look()  # the ranks' processes must be known while they live
         family.end(self._plan.grace_s if ended else LEFTOVER_S)
         self._out.finish(DRAIN_S)

@@ -317,6 +317,14 @@ def test_a_stop_that_reaches_the_run_first_is_still_a_stop(start):
     assert attempt.outcome["reason"] == "Stopped"
 
 
+def test_a_run_that_ends_well_as_soon_as_it_is_told_to_is_stopped_all_the_same(start):
+    attempt = start(run="trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done", grace_s=5)
+    attempt.wait_for("up")
+    os.kill(attempt.run(), signal.SIGTERM)
+    attempt.stop()
+    assert (attempt.outcome["reason"], attempt.outcome["data"]["exitCode"]) == ("Stopped", 0)
+
+
 def test_a_run_that_takes_too_long_is_ended(start):
     attempt = start(run="sleep 60", deadline_s=0.5).end()
     assert attempt.outcome["reason"] == "DeadlineExceeded"
