@@ -161,3 +161,25 @@ def test_the_prompt_at_a_real_terminal_shows_nothing(platform: Any, home: Any) -
     os.close(ours)
     assert VALUE.encode() not in seen
     assert stored(home) == VALUE
+
+
+def test_the_store_of_the_platform_that_is_meant_counts(
+    rlark: Any, platform: Any, home: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLARK_HOME", str(tmp_path / "another"))
+    job = json.loads(job_text())
+    variable = {"name": "HF", "valueFrom": {"secretRef": {"name": "hub", "key": "token"}}}
+    job["spec"]["tasks"][0]["ray"]["env"] = [variable]
+    Path("job.yaml").write_text(yaml.safe_dump(job), encoding="utf-8")
+    there = ("--home", home.root)
+    assert "RL354" in rlark("submit", "-d", "job.yaml", *there).err
+    rlark("secrets", "set", "hub", "token", *there, stdin=VALUE)
+    for command in ("validate", "preview"):
+        assert rlark(command, "job.yaml", *there).code == 0
+    away = ("--address", platform.address, "--token", "secret")  # whose store only the platform itself can see
+    assert rlark("validate", "job.yaml", *away).code == 0
+    assert rlark("submit", "-d", "job.yaml", *away).code == 0
+    SecretStore(home.secrets).delete("hub")
+    assert rlark("validate", "job.yaml", *there).code == 4
+    refused = rlark("submit", "-d", "job.yaml", "--name", "other", *away)
+    assert (refused.code, "RL354" in refused.err) == (4, True)
