@@ -20,17 +20,16 @@ from rlark.control.reader import wire
 from rlark.control.reconcile import ending
 from rlark.control.record import Event, JobRecord, JsonObject, Kind, Submitted
 from rlark.control.refusals import refuse_deleting, refuse_live, refuse_renaming, taken
-from rlark.control.submission import Check, Submission, accept, checker, fingerprint
+from rlark.control.submission import Check, Submission, accept, checker, key_of
 from rlark.control.tensorboard import TensorBoards, event_folder
 from rlark.control.volumes import keeping
-from rlark.errors import ConflictError, UsageError
+from rlark.errors import ConflictError
 from rlark.folder import Home
 from rlark.host.clock import Clock
 from rlark.plan.picture import placement_svg
 
 SETTLE_S = 5.0
 """How long a verb waits for the last processes of an ended Job before it says that it cannot go on."""
-LONGEST_KEY = 255
 
 
 class Controller:
@@ -92,7 +91,7 @@ class Controller:
             PlacementError: it can never run on these nodes; with its findings.
             ConflictError: the name is taken by another Job, or the key by another request.
         """
-        key = _key(idempotency_key, text)
+        key = key_of(idempotency_key, text)
         with self._submitting:
             if key and (known := self._replay(key)):
                 return known
@@ -369,7 +368,8 @@ class Controller:
         asked = record.stop_asked_at is not None
         if asked and record.again == again:
             return record
-        message = f"the worker may take {record.wanted.grace_s:g} s to end{', then it starts again' if again else ''}"
+        asks = "a restart" if again else "a stop"
+        message = f"{asks} was asked for; the worker may take {record.wanted.grace_s:g} s to end"
         reason = "RestartRequested" if again else "StopRequested"
         record = self._write(record, [self._event(record, Kind.STOP_REQUESTED, reason, message, {"again": again})])
         if not asked:
@@ -390,11 +390,3 @@ class Controller:
             message=message,
             data=data or {},
         )
-
-
-def _key(key: str | None, text: str) -> Key | None:
-    if key is None:
-        return None
-    if not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
-        raise UsageError(f"an Idempotency-Key has 1 to {LONGEST_KEY} printable characters; this one has {len(key)}")
-    return Key(key, fingerprint(text))

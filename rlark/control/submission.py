@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from rlark.control.reader import Texts
+from rlark.control.ledger import Key, Texts
 from rlark.control.record import Event, JsonObject, Kind, Wanted
-from rlark.errors import SpecError
+from rlark.errors import SpecError, UsageError
 from rlark.folder import Home
 from rlark.host.clock import new_id
 from rlark.plan.facts import Facts
@@ -24,6 +24,7 @@ from rlark.spec.yaml import parse
 
 Check = Callable[[str, Inventory], Preview]
 """Checks the text of a Job against the nodes there are."""
+LONGEST_KEY = 255
 MOST_WARNINGS = 20
 """Warnings of a check that become events; a Job has a few."""
 
@@ -128,9 +129,17 @@ def identity(body: Mapping[str, Any]) -> JsonObject:
     return {**body, "spec": spec}
 
 
-def fingerprint(text: str) -> str:
-    """SHA-256 of a request's text."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+def key_of(key: str | None, text: str) -> Key | None:
+    """An Idempotency-Key with the fingerprint of its request; None where none was given.
+
+    Raises:
+        UsageError: it is empty, too long, or not printable.
+    """
+    if key is None:
+        return None
+    if not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
+        raise UsageError(f"an Idempotency-Key has 1 to {LONGEST_KEY} printable characters; this one has {len(key)}")
+    return Key(key, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest())
 
 
 def _plain(data: Any) -> JsonObject:
