@@ -18,7 +18,7 @@ from rlark.folder import JobFolder, read_json
 from rlark.host import ports, process
 from rlark.host.clock import Clock, new_id, stamp
 from rlark.host.head import START_TIMEOUT_S
-from rlark.host.sandbox import Fence
+from rlark.host.sandbox import Fence, View
 from rlark.plan.node import Lease
 from rlark.plan.plan import Plan
 from rlark.secrets import SecretMissing
@@ -150,6 +150,7 @@ class Life:
         self._shell: Shell | None = None
         self._family: Family | None = None
         self._fence: Fence | None = None
+        self._view = View()
         clear(folder, plan)
         logs = folder.logs(lease.attempt)
         logs.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -208,7 +209,7 @@ class Life:
             message = f"made on this node, because the Job mounts something there: {', '.join(made.made)}"
             self._reports.write("Warning", True, "MountPointMade", message)
         if self._plan.sandbox == "bubblewrap":
-            self._fence = made
+            self._fence, self._view = made, made.view
         return None
 
     def _prepare(self) -> Outcome | None:
@@ -361,7 +362,7 @@ class Life:
         self._watch.finish()
         if not ended and not self._shell.begun:
             return sandbox_failed(list(self._err.last))
-        verdict = prove(self._folder, self._plan, self._watch, self._reports)
+        verdict = prove(self._folder, self._plan, self._watch, self._view, self._reports)
         return judge(
             self._plan,
             exit_code=self._shell.poll(),

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from rlark.evidence.verify import Verdict
 from rlark.folder import JobFolder, read_json
-from rlark.plan.mounts import real_path
-from rlark.plan.plan import Output, Plan
+from rlark.host.view import View
+from rlark.plan.plan import Plan
 from rlark.worker.outcome import FIRST_SIGNAL
 from rlark.worker.reports import Reports
 from rlark.worker.watch import Watch
 
 
-def prove(folder: JobFolder, plan: Plan, watch: Watch, reports: Reports) -> Verdict:
-    """Hold what the run claims against its files, and report it."""
+def prove(folder: JobFolder, plan: Plan, watch: Watch, view: View, reports: Reports) -> Verdict:
+    """Hold what the run claims against its files, and report it.
+
+    Args:
+        folder: the Job's.
+        plan: what was expected.
+        watch: what was seen of the run.
+        view: what the run saw of the node, mounts and all.
+        reports: where the verdict is told.
+    """
     from rlark.evidence.verify import verify  # reading and hashing is for the end
 
     verdict = verify(
         folder.root,
         started_at=watch.started_at,
-        outputs=[_really(output, folder, plan) for output in plan.outputs],
+        outputs=plan.outputs,
         evidence=plan.evidence,
         gate=plan.gate,
         signal_expected=watch.signal.expected,
         signal_seen=watch.signal.in_time,
+        view=view,
     )
     if verdict.checks:
         wrong = [f"{check.name}: {check.message}" for check in verdict.failed if check.name != FIRST_SIGNAL]
@@ -41,11 +49,3 @@ def first_cause(folder: JobFolder) -> Mapping[str, object] | None:
         return read_json(folder.failure)
     except (OSError, ValueError) as error:
         return {"exception": "Unreadable", "message": f"failure.json: {error}"}
-
-
-def _really(output: Output, folder: JobFolder, plan: Plan) -> Output:
-    """An expected output where it really lies: the run sees mounts that the worker does not."""
-    if not Path(output.path).is_absolute():
-        return output
-    path = real_path(output.path, plan.mounts, volumes=str(folder.home.volumes), scratch=str(folder.scratch))
-    return output.model_copy(update={"path": path})
