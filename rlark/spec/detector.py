@@ -20,7 +20,7 @@ _OVERLAP = 512
 
 _WORTH = re.compile(
     r"PRIVATE KEY|PuTTY-User|SECRET-KEY|AccountKey=|://[^\s/]*:[^\s/]*@|sshpass|wandb\s+login|hooks\.slack"
-    r"|(?=[A-Za-z0-9_-]*[0-9])(?=[A-Za-z0-9_-]*[A-Za-z])[A-Za-z0-9_-]{14}"
+    r"|(?=[A-Za-z0-9_-]{0,80}[0-9])(?=[A-Za-z0-9_-]{0,80}[A-Za-z])[A-Za-z0-9_-]{14}"
 )
 """What every secret of a known form has; most lines of a Job do not."""
 _NAMED = re.compile(r"pass|pwd|secret|token|key|credential|bearer|authorization|contrase|--user|\s-u", re.IGNORECASE)
@@ -28,7 +28,7 @@ _NAMED = re.compile(r"pass|pwd|secret|token|key|credential|bearer|authorization|
 
 _VALUE = r"""(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'`;|&<>(){}\[\],]+)(?P<called>[(\[])?)"""
 _ASSIGNED = re.compile(
-    rf"""(?P<name>-{{0,2}}[A-Za-z_][A-Za-z0-9_.-]*)["']?\]?(?P<sign>\s?(?::=|=>|==?|:)\s?|(?<=[A-Za-z])[ ]){_VALUE}"""
+    rf"""(?P<name>-{{0,2}}[A-Za-z_][A-Za-z0-9_.-]{{0,80}})["']?\]?(?P<sign>\s?(?::=|=>|==?|:)\s?|(?<=[A-Za-z])[ ]){_VALUE}"""
 )
 _TOLD: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     (TOKEN, "a Weights & Biases key", re.compile(r"wandb\s+login\s+(?:--?[a-z-]+\s+)*([A-Za-z0-9_-]{20,})")),
@@ -96,7 +96,7 @@ _PATH = re.compile(r"(?:~|\.{1,2})?/[\w./-]*")
 _AWS_SECRET = re.compile(r"[A-Za-z0-9/+]{40}")
 _HASH_LENGTHS = {32, 40, 56, 64, 96, 128}
 """Hexadecimal digits of MD5, SHA-1 (git's commits), SHA-224, SHA-256, SHA-384 and SHA-512."""
-_WORD = re.compile(r"[A-Za-z0-9+/=_-]{20,}")
+_WORD = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
 _NATURAL = re.compile(r"[A-Z]?[a-z]{3,}")
 """A word of a language within another; keys are rarely made of them."""
 _LEAST_ENTROPY = 4.1
