@@ -13,6 +13,8 @@ from rlark.cli.session import Session, pass_session
 from rlark.errors import OK, RlarkError, UsageError
 from rlark.sdk.job import Job
 
+LIVE = ("Pending", "Running")
+ALREADY = {"Pending": "waits for its turn already; see rlark queue", "Running": "runs already"}
 JOBS_ARGUMENT = click.argument("job_names", metavar="JOB...", nargs=-1, required=True, type=JOB)
 
 
@@ -38,12 +40,33 @@ def _each(session: Session, names: tuple[str, ...], act: Callable[[Job], str]) -
     return code
 
 
-def _telling(act: Callable[[Job], object], done: str) -> Callable[[Job], str]:
-    def acted(job: Job) -> str:
-        act(job)
-        return done
+def _stands(job: Job) -> tuple[str, bool]:
+    """The phase as it was last seen, and whether a stop was asked for."""
+    return str(job.status["phase"]), bool(job.record["spec"].get("stopped"))
 
-    return acted
+
+def _stop(job: Job) -> str:
+    phase, _ = _stands(job)
+    if phase not in LIVE:
+        return f"has ended already: {phase}"
+    job.stop()
+    return "stopping" if _stands(job)[0] in LIVE else "stopped"
+
+
+def _start(job: Job) -> str:
+    phase, stopping = _stands(job)
+    if phase in LIVE and not stopping:
+        return ALREADY[phase]
+    job.start()
+    return "starts again when it has stopped" if phase in LIVE else "started again"
+
+
+def _restart(job: Job) -> str:
+    phase, stopping = _stands(job)
+    if phase == "Pending" and not stopping:
+        return ALREADY[phase]
+    job.restart()
+    return "restarting"
 
 
 @click.command(cls=Command, short_help="Stop Jobs, gracefully first.", examples=("rlark stop originbot-goalnav",))
@@ -51,7 +74,7 @@ def _telling(act: Callable[[Job], object], done: str) -> Callable[[Job], str]:
 @pass_session
 def stop(session: Session, job_names: tuple[str, ...]) -> int:
     """Stop Jobs: SIGTERM, then SIGKILL after the Job's grace. Returns at once; `rlark wait JOB` waits."""
-    return _each(session, job_names, _telling(Job.stop, "stopping"))
+    return _each(session, job_names, _stop)
 
 
 @click.command(
@@ -61,7 +84,7 @@ def stop(session: Session, job_names: tuple[str, ...]) -> int:
 @pass_session
 def start(session: Session, job_names: tuple[str, ...]) -> int:
     """Start ended Jobs again. Each gets a new attempt and keeps the logs of the earlier ones."""
-    return _each(session, job_names, _telling(Job.start, "started again"))
+    return _each(session, job_names, _start)
 
 
 @click.command(cls=Command, short_help="Stop Jobs and start them again.", examples=("rlark restart originbot-goalnav",))
@@ -69,7 +92,7 @@ def start(session: Session, job_names: tuple[str, ...]) -> int:
 @pass_session
 def restart(session: Session, job_names: tuple[str, ...]) -> int:
     """Stop Jobs and start them again: a new attempt each."""
-    return _each(session, job_names, _telling(Job.restart, "restarting"))
+    return _each(session, job_names, _restart)
 
 
 @click.command(

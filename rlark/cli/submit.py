@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         "rlark submit job.yaml --set spec.tasks[0].ray.resources.gpu=0 --name cpu-run",
         "rlark submit -d -q job.yaml | xargs rlark wait",
         "rlark submit job.yaml --dry-run",
+        "rlark get originbot-goalnav -o yaml | rlark submit --name again -",
     ),
 )
 @click.argument("file", metavar="JOB.yaml", type=JOB_FILE)
@@ -59,7 +60,7 @@ def submit(
     from rlark.preflight import preflight
 
     out, client = session.out, session.client
-    draft = draft_of(file, changes, name, labels)
+    draft = draft_of(file, changes, name, labels).anew()
     seen = preflight(draft.load(), client.inventory(), home=session.settings.own)
     _tell_findings(out, file, seen)
     if dry_run:
@@ -67,8 +68,10 @@ def submit(
     _ensure_platform(session)
     job, created = client.send(seen.yaml or "", replace=replace)
     out.say(f"{job.name}: {'submitted to' if created else 'already there, on'} {session.client.settings.address}")
+    if seen.job is not None and seen.job.spec.stopped:
+        return _detached(out, job, f"not started, because spec.stopped is true; start it: rlark start {job.name}")
     if detach:
-        return _detached(out, job)
+        return _detached(out, job, come_back(job.name))
     grid = grid_of(seen)
     if grid:
         out.say(grid)
@@ -114,12 +117,12 @@ def _ensure_platform(session: Session) -> None:
             session.client.ensure_platform(talk)
 
 
-def _detached(out: Output, job: Job) -> int:
+def _detached(out: Output, job: Job, next_steps: str) -> int:
     if out.mode in ("json", "yaml"):
         out.value(job.record)
     else:
         out.lines([job.name])
-    out.say(come_back(job.name))
+    out.say(next_steps)
     return OK
 
 

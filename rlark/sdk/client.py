@@ -19,6 +19,7 @@ from rlark.sdk.transport import API, JOBS, NODES, JsonObject, Transport
 if TYPE_CHECKING:
     from rlark.plan.node import Inventory
     from rlark.preflight import Preview
+    from rlark.sdk.draft import Draft
     from rlark.sdk.findings import Findings
     from rlark.sdk.local import Talk
 
@@ -98,10 +99,13 @@ class Client:
             labels: further labels.
             inventory: a file that describes the nodes; by default those of the platform, or this machine.
         """
-        from rlark.preflight import preflight
         from rlark.sdk.draft import read_draft
 
-        draft = read_draft(source).changed(set or {}, name=name, labels=labels)
+        return self._previewed(read_draft(source).changed(set or {}, name=name, labels=labels), inventory)
+
+    def _previewed(self, draft: Draft, inventory: str | Path | None = None) -> Preview:
+        from rlark.preflight import preflight
+
         return preflight(draft.load(), self.inventory(inventory), home=self.settings.own)
 
     def validate(self, source: JobSource, *, inventory: str | Path | None = None) -> Findings:
@@ -137,9 +141,10 @@ class Client:
             ConflictError: another Job has that name.
             ClusterError: nothing answers.
         """
+        from rlark.sdk.draft import read_draft
         from rlark.spec.finding import errors_of, refusal
 
-        preview = self.preview(source, set=set, name=name, labels=labels)
+        preview = self._previewed(read_draft(source).changed(set or {}, name=name, labels=labels).anew())
         if errors_of(preview.findings):
             raise refusal(preview.findings)
         self.ensure_platform()

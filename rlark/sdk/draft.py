@@ -58,6 +58,14 @@ class Draft:
             changes[child("metadata.labels", key)] = value
         return replace(self, changes={**self.changes, **changes})
 
+    def anew(self) -> Draft:
+        """The same Job to be run: that the one it was saved from is stopped now is no wish for this one."""
+        data = parse(self.text).data
+        spec = data.get("spec") if isinstance(data, dict) and "status" in data else None
+        if isinstance(spec, dict) and spec.get("stopped") is True and "spec.stopped" not in self.changes:
+            return self.changed({"spec.stopped": False})
+        return self
+
     def load(self) -> Source:
         """Read it, with the changes made.
 

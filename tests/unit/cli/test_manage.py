@@ -18,7 +18,7 @@ def phase(rlark: Any, name: str = "demo") -> str:
 
 def test_stop_start_and_restart(rlark: Any, demo: Any) -> None:
     stopped = rlark("stop", "demo")
-    assert (stopped.code, stopped.out, stopped.err) == (0, "", "demo: stopping\n")
+    assert (stopped.code, stopped.out, stopped.err) == (0, "", "demo: stopped\n")
     demo.tick()
     assert phase(rlark) == "Stopped"
     assert rlark("start", "demo").err == "demo: started again\n"
@@ -35,8 +35,8 @@ def test_one_refusal_does_not_keep_the_others_from_it(rlark: Any, demo: Any) -> 
     result = rlark("stop", "nobody", "demo")
     assert result.code == 102
     assert "nobody" in result.err
-    assert "demo: stopping" in result.err
-    assert result.err.count("stopping") == 1
+    assert "demo: stopped" in result.err
+    assert result.err.count("stopped") == 1
 
 
 def test_quiet_prints_what_was_done(rlark: Any, demo: Any) -> None:
@@ -83,3 +83,31 @@ def test_a_running_job_is_deleted_when_its_processes_are_gone(rlark: Any, demo: 
     result = rlark("delete", "-y", "demo")
     assert result.code == 0
     assert "demo: deleting; its last processes still end" in result.err
+
+
+def test_what_has_nothing_to_do_is_told_as_it_is(rlark: Any, demo: Any) -> None:
+    assert rlark("start", "demo").err == "demo: runs already\n"
+    demo.worker().finish(0)
+    demo.tick()
+    assert rlark("stop", "demo").err == "demo: has ended already: Succeeded\n"
+    assert phase(rlark) == "Succeeded"
+
+
+def test_a_job_that_waits_is_not_started_twice(rlark: Any, platform: Any) -> None:
+    platform.cluster.busy = "GPU 0 is used outside rlark"
+    rlark("submit", "-d", platform.write_job(gpu=1))
+    assert rlark("start", "demo").err == "demo: waits for its turn already; see rlark queue\n"
+    assert rlark("restart", "demo").err == "demo: waits for its turn already; see rlark queue\n"
+    assert rlark("stop", "demo").err == "demo: stopped\n"
+    assert phase(rlark) == "Stopped"
+
+
+def test_a_job_that_is_stopping_starts_again_when_it_has(rlark: Any, demo: Any) -> None:
+    demo.worker().obeys = False
+    assert rlark("stop", "demo").err == "demo: stopping\n"
+    assert rlark("start", "demo").err == "demo: starts again when it has stopped\n"
+    demo.worker().finish(143, reason="Stopped")
+    demo.tick()
+    demo.tick()
+    status = rlark("get", "demo", "-o", "json").json["status"]
+    assert (status["phase"], status["attempt"]) == ("Running", 2)

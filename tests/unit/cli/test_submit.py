@@ -235,3 +235,38 @@ def test_no_color_is_kept_on_a_terminal(rlark: Any, platform: Any) -> None:
     assert process.wait() == 0
     assert b"versions" in seen
     assert not re.search(rb"\x1b\[3\d", seen)
+
+
+def test_a_stopped_job_is_accepted_and_said_not_to_be_started(rlark: Any, platform: Any) -> None:
+    job = platform.write_job(stopped=True)
+    for detach in ([], ["-d"]):
+        result = rlark("submit", job, *detach)
+        assert (result.code, result.out) == (0, "demo\n")
+        assert "not started, because spec.stopped is true; start it: rlark start demo" in result.err
+    assert rlark("get", "demo", "-o", "json").json["status"]["phase"] == "Stopped"
+    assert platform.cluster.workers == []
+
+
+@pytest.mark.parametrize("ending", ["stop", "finish", "run on"])
+def test_what_get_prints_is_submitted_under_another_name_and_runs(rlark: Any, platform: Any, ending: str) -> None:
+    rlark("submit", "-d", platform.write_job(priority=2))
+    if ending == "stop":
+        rlark("stop", "demo")
+    elif ending == "finish":
+        platform.worker().finish(0)
+    platform.tick()
+    saved = rlark("get", "demo", "-o", "yaml").out
+    result = rlark("submit", "-d", "--name", "other", "-", stdin=saved)
+    assert (result.code, result.out) == (0, "other\n")
+    first, second = (rlark("get", name, "-o", "json").json for name in ("demo", "other"))
+    assert second["status"]["phase"] == "Running"
+    assert second["spec"]["stopped"] is False
+    assert {**second["spec"], "stopped": None} == {**first["spec"], "stopped": None}
+    assert second["metadata"]["uid"] != first["metadata"]["uid"]
+
+
+def test_a_saved_job_can_still_be_asked_to_stay_stopped(rlark: Any, platform: Any) -> None:
+    rlark("submit", "-d", platform.write_job())
+    saved = rlark("get", "demo", "-o", "yaml").out
+    rlark("submit", "-d", "--name", "other", "--set", "spec.stopped=true", "-", stdin=saved)
+    assert rlark("get", "other", "-o", "json").json["status"]["phase"] == "Stopped"

@@ -159,3 +159,17 @@ def test_standard_input_that_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None
 def test_standard_input_is_utf_8_whatever_the_locale(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("ä: ö".encode()), "latin-1"))
     assert read_draft("-").text == "ä: ö"
+
+
+@pytest.mark.parametrize(
+    ("text", "stopped"),
+    [
+        (JOB + "  stopped: true\nstatus: {phase: Stopped}\n", False),
+        (JOB + "  stopped: true\n", True),
+        (JOB + "status: {phase: Succeeded}\n", False),
+    ],
+)
+def test_a_job_that_a_server_says_is_stopped_is_run_anew(text, stopped):
+    job = Draft(text).changed({"spec.tasks[0].ray.replicas": 1}).anew().load().job
+    assert job is not None
+    assert job.spec.stopped is stopped
