@@ -16,6 +16,8 @@ M = TypeVar("M", bound=Model)
 _LEFT_OUT = ("spec.sshPublicKey", "status", "metadata.uid", "metadata.resourceVersion")
 """What is public, or the server's own."""
 _KEYS_END = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
+_COMMENT = re.compile(r"^(?:[^\n#]|(?<=\S)#)*", re.MULTILINE)
+"""What stands before the comment of a line."""
 _WINDOW = 8
 """Characters; no text may show so many of a secret in a row."""
 _MOST = 200
@@ -76,7 +78,7 @@ def find_in_comments(text: str, known: Iterable[Leak]) -> list[Leak]:
         known: what was found in its values; scripts have comments of their own.
     """
     values = {leak.value for leak in known}
-    comments = "\n".join(line if line.lstrip().startswith("#") else "" for line in text.split("\n"))
+    comments = _COMMENT.sub(lambda match: " " * len(match[0]), text)
     return [leak for leak in _in_lines(comments, "", "") if leak.value not in values][:_MOST]
 
 

@@ -68,10 +68,13 @@ def test_a_place_is_left_out():
 
 
 def test_comments_hold_no_values_but_may_hold_secrets():
-    text = f"a: |\n  # {GITHUB}\nb: 1 # no\n# {GITHUB[:-1]}x\n"
+    text = f"a: |\n  # {GITHUB}\nb: 1 # {GITHUB[:-1]}y\n# {GITHUB[:-1]}x\nc: d#{GITHUB[:-1]}z"
     known = find_leaks(parse(text).data)
-    assert [(leak.path, leak.line) for leak in known] == [("a", 1)]
-    assert [(leak.path, leak.line, leak.column) for leak in find_in_comments(text, known)] == [("", 4, 3)]
+    assert [(leak.path, leak.line) for leak in known] == [("a", 1), ("c", 1)]
+    assert [(leak.path, leak.line, leak.column) for leak in find_in_comments(text, known)] == [
+        ("", 3, 8),
+        ("", 4, 3),
+    ]
 
 
 def test_a_broken_text_is_read_line_by_line():
