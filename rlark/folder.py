@@ -195,6 +195,11 @@ class JobFolder:
         return self.root / "scripts"
 
     @property
+    def fenced_python(self) -> Path:
+        """Starts Python behind the attempt's fence; only there where ranks that a head outside runs need it."""
+        return self.scripts / "python"
+
+    @property
     def head(self) -> Path:
         """State, token and start log of the attempt's own Ray head."""
         return self.root / "head"

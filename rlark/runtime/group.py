@@ -36,13 +36,14 @@ class RankProcess:
 class RayGroup:
     """Starts ranks as Ray actors pinned to the leased node."""
 
-    def __init__(self, head: HeadAddress, node_id: str) -> None:
+    def __init__(self, head: HeadAddress, node_id: str, python: str = "") -> None:
         """Attach to the head.
 
         Args:
             head: where it answers. Ray reads the variables of its token when it is loaded, so they are
                 set before this module is imported.
             node_id: Ray's id of the leased node; empty for wherever Ray likes.
+            python: the program that runs a rank, so that it sees the Job's mounts; empty for Ray's own.
 
         Raises:
             ConnectionError: Ray cannot attach.
@@ -53,7 +54,7 @@ class RayGroup:
             log_to_driver=False,
             logging_level="warning",
         )
-        self._node_id = node_id
+        self._node_id, self._python = node_id, python
         self._actors: dict[Rank, Any] = {}
         self._serving: dict[Rank, Any] = {}
 
@@ -66,6 +67,8 @@ class RayGroup:
         options: dict[str, Any] = {"name": rank.name, "num_cpus": 0, "num_gpus": 0, "max_restarts": 0}
         if self._node_id:
             options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(self._node_id, soft=False)
+        if self._python:
+            options["runtime_env"] = {"py_executable": self._python}
         kind = ray.remote(RankProcess).options(**options)
         actor = _patiently(lambda: kind.remote(sockets, rank.component, rank.rank))
         self._actors[rank] = actor

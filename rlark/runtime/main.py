@@ -121,7 +121,8 @@ def _placed(assignment: Assignment, engine: Engine, stop: Stop) -> Iterator[tupl
     os.environ.setdefault(THREADS, str(max(1, int(assignment.lease.cpus))))  # this process exports at the end
     from rlark.runtime.group import RayGroup
 
-    group = RayGroup(head, assignment.node_id)
+    python = assignment.folder.fenced_python
+    group = RayGroup(head, assignment.node_id, str(python) if python.exists() else "")
     stop.listen()  # Ray took the signals
     try:
         from rlark.runtime.placed import PlacedTrainer

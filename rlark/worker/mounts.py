@@ -8,14 +8,16 @@ write, is rebuilt for the Job instead (`Mirror`), and the node stays as it is.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from posixpath import dirname, join
 
-from rlark.folder import JobFolder
+from rlark.folder import JobFolder, write_text
 from rlark.host.remove import remove
-from rlark.host.sandbox import Bind, Fence, Mirror
+from rlark.host.sandbox import Bind, Fence, Mirror, fenced
 from rlark.host.view import View, below
 from rlark.plan.isolation import needs_bubblewrap
 from rlark.plan.mounts import source_of
@@ -53,7 +55,17 @@ def fence(plan: Plan, folder: JobFolder) -> Fence:
     pairs = zip(plan.mounts, sources, strict=True)
     for mount, source in sorted(pairs, key=lambda pair: pair[0].path):
         builder.add(mount, source)
-    return Fence(tuple(builder.binds), plan.own_pids, tuple(builder.mirrors.values()), tuple(builder.made))
+    made = Fence(tuple(builder.binds), plan.own_pids, tuple(builder.mirrors.values()), tuple(builder.made))
+    if plan.placement and not plan.fused and plan.head == "platform" and made.binds:
+        _write_python(folder, made)
+    return made
+
+
+def _write_python(folder: JobFolder, made: Fence) -> None:
+    """What a head outside of the fence starts the ranks with, which are not below the run's process."""
+    command = shlex.join(fenced([sys.executable], made))
+    folder.scripts.mkdir(mode=0o700, exist_ok=True)
+    write_text(folder.fenced_python, f'#!/bin/sh\nexec {command} "$@"\n', mode=0o700)
 
 
 def _need_nothing(mounts: Sequence[PlannedMount]) -> None:

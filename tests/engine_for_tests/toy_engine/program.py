@@ -47,6 +47,9 @@ def note(context: Context) -> None:
             "environment": dict(os.environ),
         }
         write_json(Path(root) / "artifacts" / f"rank-{context.component}-{context.rank}.json", facts)
+    if "TOY_COPY" in os.environ:  # `FILE FOLDER`, as this rank sees them
+        file, folder = os.environ["TOY_COPY"].split()
+        (Path(folder) / f"{context.component}-{context.rank}").write_text(Path(file).read_text())
 
 
 class Trouble:

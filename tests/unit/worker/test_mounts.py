@@ -11,7 +11,7 @@ import pytest
 
 from rlark.folder import JobFolder
 from rlark.host.sandbox import Fence, fenced
-from rlark.plan.plan import Plan, PlannedMount
+from rlark.plan.plan import Plan, PlannedMount, RankPlacement
 from rlark.worker import mounts
 from rlark.worker.mounts import MountError, fence
 
@@ -188,6 +188,32 @@ class TestSeen:
         assert [path.name for path in shared.iterdir()] == ["others"]
         shared.chmod(0o755)
         assert (shared / "others" / "x").exists()
+
+
+def test_ranks_that_the_platforms_head_runs_get_a_python_behind_the_fence(base, folder, bubblewrap):
+    wanted = plan(mount("/mnt/a", a_source(base)))
+    placed = wanted.model_copy(update={"placement": {"actor": [RankPlacement(rank=0, gpus=[], local_rank=0)]}})
+    fence(placed, folder)
+    done = subprocess.run(
+        [folder.fenced_python, "-c", "import sys; print(open('/mnt/a/file').read(), sys.argv[1:])", "a b"],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert done.stdout == "content ['a b']\n"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"placement": {}}, {"fused": True}, {"head": "job"}, {"mounts": []}],
+    ids=lambda change: next(iter(change)),
+)
+def test_without_ranks_outside_of_the_fence_there_is_no_other_python(base, folder, change):
+    wanted = plan(mount("/mnt/a", a_source(base)))
+    ranks = {"actor": [RankPlacement(rank=0, gpus=[], local_rank=0)]}
+    fence(wanted.model_copy(update={"placement": ranks, **change}), folder)
+    assert not folder.fenced_python.exists()
 
 
 # ---- mount points on the node
