@@ -92,7 +92,8 @@ def fenced(argv: Sequence[str], fence: Fence) -> list[str]:
     everything behind the fence is killed as soon as `argv` has ended, whatever else still runs there.
     """
     mirrors = sorted(fence.mirrors, key=lambda one: one.path)
-    command = ["env", f"--ignore-signal={_UNHEARD}", PROGRAM, "--die-with-parent"]
+    env = _found("env")
+    command = [env, f"--ignore-signal={_UNHEARD}", _found(PROGRAM), "--die-with-parent"]
     if not (mirrors and mirrors[0].path == "/"):
         command += ["--dev-bind", "/", "/"]
     steps = [(bind.path, 0, _bind(bind)) for bind in fence.binds]
@@ -104,7 +105,12 @@ def fenced(argv: Sequence[str], fence: Fence) -> list[str]:
         command += arguments
     for mirror in reversed(mirrors):
         command += ["--remount-ro", mirror.path]
-    return [*command, "--", "env", f"--default-signal={_UNHEARD}", *argv]
+    return [*command, "--", env, f"--default-signal={_UNHEARD}", *argv]
+
+
+def _found(program: str) -> str:
+    """Where a program is, so that a PATH of the Job's own does not hide it."""
+    return shutil.which(program) or program
 
 
 def _bind(bind: Bind) -> list[str]:

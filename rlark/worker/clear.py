@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from rlark.folder import JobFolder
+from rlark.host.remove import remove
+from rlark.plan.mounts import real_path
 from rlark.plan.plan import Plan
 
 
@@ -15,23 +16,19 @@ def clear(folder: JobFolder, plan: Plan) -> None:
     Raises:
         OSError: something cannot be removed.
     """
-    kept = _resumes_from(plan)
+    kept = _resumes_from(folder, plan)
     files = (folder.ranks, folder.failure, folder.result, folder.metrics, folder.environment)
     for path in (*files, folder.artifacts, folder.checkpoints, folder.tensorboard, folder.scripts, folder.head):
         if not (kept and kept.is_relative_to(path.resolve())):
-            _remove(path)
+            remove(path)
     folder.create()
 
 
-def _remove(path: Path) -> None:
-    """Remove whatever a run put there; a link goes, and what it leads to stays."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _resumes_from(plan: Plan) -> Path | None:
+def _resumes_from(folder: JobFolder, plan: Plan) -> Path | None:
+    """What the run shall continue from, where it really lies: the run may name it by a mount."""
     runner = plan.config.get("runner")
     chosen = runner.get("resume_dir") if isinstance(runner, dict) else None
-    return Path(plan.config_base, str(chosen)).resolve() if chosen else None
+    if not chosen:
+        return None
+    seen = str(Path(plan.config_base, str(chosen)).absolute())
+    return Path(real_path(seen, plan.mounts, volumes=str(folder.home.volumes), scratch=str(folder.scratch))).resolve()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -51,6 +52,11 @@ class TestFence:
         finally:
             os.close(reading)
             os.close(writing)
+
+    def test_a_path_of_the_jobs_own_does_not_hide_bubblewrap(self, tmp_path):
+        bash = shutil.which("bash")
+        argv = fenced([str(bash), "-c", "echo $PATH"], Fence())
+        assert subprocess.check_output(argv, env={"PATH": str(tmp_path)}, text=True) == f"{tmp_path}\n"
 
     @OWN_PIDS
     def test_who_is_killed_by_a_signal_exits_with_128_and_its_number(self, own_pids):

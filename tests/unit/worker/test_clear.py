@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rlark.folder import JobFolder
-from rlark.plan.plan import Plan
+from rlark.plan.plan import Plan, PlannedMount
 from rlark.worker.clear import clear
 
 
@@ -38,6 +38,17 @@ def test_checkpoints_that_the_run_continues_from_stay(folder: JobFolder, chosen:
     clear(folder, plan)
     assert "checkpoints/global_step_3/old" in remains(folder)
     assert "artifacts/old" not in remains(folder)
+
+
+def test_checkpoints_that_the_run_sees_by_a_mount_stay(folder: JobFolder):
+    plan = Plan(
+        job="demo",
+        node="box",
+        config={"runner": {"resume_dir": "/mnt/before/global_step_3"}},
+        mounts=[PlannedMount(path="/mnt/before", host=str(folder.checkpoints))],
+    )
+    clear(folder, plan)
+    assert "checkpoints/global_step_3/old" in remains(folder)
 
 
 def test_whatever_a_run_put_there_goes_and_what_links_lead_to_stays(folder: JobFolder, tmp_path: Path):
