@@ -17,7 +17,7 @@ from rlark.errors import INTERRUPTED, OK, RlarkError
 RUN, LOOK, MANAGE, PLATFORM = "Run a Job", "Look", "Manage", "The platform"
 ENTRIES = {
     "submit": Entry(RUN, "submit", "Check a Job, run it and follow it to its end."),
-    "validate": Entry(RUN, "check", "Check Job files; nothing is started."),
+    "validate": Entry(RUN, "check", "Check Job files and configurations; nothing is started."),
     "preview": Entry(RUN, "check", "Show everything that would be decided about a Job."),
     "export": Entry(RUN, "export", "Print a Job in RLark's form."),
     "schema": Entry(RUN, "schema", "Print the JSON schema of a Job or a configuration."),
