@@ -12,6 +12,7 @@ from rlark.cluster.on_ray import remains
 from rlark.folder import Home
 from rlark.host import process
 from rlark.host.clock import stamp
+from rlark.host.head import HeadFiles, boot_id, write_state
 from rlark.spec.report import Report
 
 
@@ -87,3 +88,46 @@ def test_a_report_without_a_time_accuses_nobody(started):
     rank = started()
     broken = Report(1, 1, "", "Placed", data={"ranks": [{"pid": rank.pid}]})
     assert remains.rank_processes([broken], 1, now=time.time()) == []
+
+
+def with_head(folder, one, temp_dir):
+    folder.create()
+    folder.head.mkdir()
+    files = HeadFiles(folder.head)
+    write_state(files.processes, {"bootId": boot_id(), "processes": [one.to_json()]})
+    write_state(files.state, {"tempDir": str(temp_dir)})
+
+
+def test_a_head_of_the_jobs_own_is_known_by_its_workers_list(folder, started, tmp_path):
+    mine = started()
+    with_head(folder, mine, tmp_path / "rlark-1" / "s")
+    assert remains.head_processes(folder) == [mine]
+    assert remains.processes_under(folder.root.parent) == [mine]
+    process.end([mine], 0)
+    assert remains.head_processes(folder) == []
+    assert remains.head_processes(Home(tmp_path).job("other")) == []
+
+
+def test_what_a_head_has_left_on_the_disk_goes_and_nothing_else(folder, tmp_path):
+    temp_dir = tmp_path / "rlark-1" / "s"
+    temp_dir.mkdir(mode=0o700, parents=True)
+    temp_dir.parent.chmod(0o700)
+    with_head(folder, process.this_process(), temp_dir)
+    remains.forget_heads(folder.root.parent)
+    assert not temp_dir.parent.exists()
+    assert not folder.head.exists()
+    remains.forget_head(folder)
+
+    with_head(folder, process.this_process(), tmp_path / "mine" / "s")
+    (tmp_path / "mine").mkdir()
+    remains.forget_head(folder)
+    assert (tmp_path / "mine").exists()
+    remains.forget_heads(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(("plan", "own"), [('{"head": "job"}', True), ('{"head": "platform"}', False), ("{", False)])
+def test_whether_a_job_has_a_head_of_its_own_stands_in_its_plan(folder, plan, own):
+    folder.create()
+    assert not remains.has_own_head(folder)
+    folder.plan.write_text(plan)
+    assert remains.has_own_head(folder) is own

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from rlark.host import process
+from rlark.host import process, sandbox
 from rlark.host.clock import SystemClock
 
 CLOCK = SystemClock()
@@ -113,7 +113,7 @@ def test_a_subreaper_ends_daemons_that_left_the_session(started):
     child = started(
         """
         import os, signal, time
-        from rlark.host import process
+        from rlark.host import process, sandbox
         from rlark.host.clock import SystemClock
 
         process.become_subreaper()
@@ -140,6 +140,56 @@ def test_a_subreaper_ends_daemons_that_left_the_session(started):
     assert child.stdout.readline().decode().split() == ["ready", "True", "['nobody']"]
 
 
+def test_what_is_spared_goes_on_with_or_without_what_is_below(started):
+    family = f"""
+        import subprocess, sys, time
+        subprocess.Popen([sys.executable, "-S", "-c", {SLEEP!r}])
+        time.sleep(60)
+        """
+    alone, tree = started(family), started(family)
+    roots = [process.identify(child.pid) for child in (alone, tree)]
+    below = [process.descendants(child.pid)[0] for child in (alone, tree)]
+    spared = process.Spared(processes=frozenset([roots[0]]), trees=frozenset([roots[1]]))
+    mine = frozenset(process.descendants(os.getpid())) - {*roots, *below}
+    others = process.Spared(spared.processes | mine, spared.trees)
+    assert process.end_tree(None, 0.2, CLOCK, others) == []
+    assert [process.alive(one) for one in (*roots, *below)] == [True, True, False, True]
+
+
+def test_lineage_leads_from_a_process_up_to_another(started):
+    child = started(f"""
+        import subprocess, sys, time
+        subprocess.Popen([sys.executable, "-S", "-c", {SLEEP!r}])
+        time.sleep(60)
+        """)
+    [grandchild] = process.descendants(child.pid)
+    assert process.lineage(grandchild, os.getpid()) == [process.identify(child.pid)]
+    assert process.lineage(grandchild, child.pid) == []
+    assert process.lineage(process.ProcessId(2**22, 1), os.getpid()) == []
+
+
+def test_without_a_namespace_inner_and_outer_numbers_are_the_same(started):
+    child = started(SLEEP)
+    assert process.outer([child.pid, 2**22], os.getpid()) == {child.pid: process.identify(child.pid)}
+
+
+@pytest.mark.skipif(bool(sandbox.unavailable()), reason="bubblewrap does not work here: apt install bubblewrap")
+def test_numbers_of_an_inner_namespace_are_told_as_ours():
+    code = "import os; print(os.getpid(), flush=True); import time; time.sleep(60)"
+    argv = sandbox.fenced([sys.executable, "-S", "-c", code], sandbox.Fence(own_pids=True))
+    child = process.spawn(argv, stdout=subprocess.PIPE)
+    try:
+        inner = int(child.stdout.readline())
+        found = process.outer([inner], child.pid)[inner]
+        assert found.pid != inner
+        assert "time.sleep(60)" in process.command(found.pid)
+        assert found in process.descendants(child.pid)
+    finally:
+        process.end_tree(process.identify(child.pid), 0, CLOCK)
+        child.wait(5)
+        child.stdout.close()
+
+
 def test_several_families_are_told_apart_in_one_look(started):
     one, two = (started(SLEEP) for _ in range(2))
     ours, none = process.families([os.getpid(), one.pid])
@@ -152,6 +202,8 @@ def test_a_process_is_described_by_pid_and_command(started):
     own = process.identify(child.pid)
     assert process.describe(own).startswith(f"{child.pid} ({sys.executable}")
     assert process.describe(process.ProcessId(child.pid, 1)) == str(child.pid)
+    assert process.name(child.pid).startswith("python")
+    assert process.name(2**22) == ""
 
 
 @pytest.mark.parametrize("value", [None, [], {}, {"pid": 1}, {"pid": "1", "starttime": 2}])

@@ -15,7 +15,15 @@ def folder(tmp_path: Path) -> JobFolder:
     found.create()
     for path in (found.ranks, found.failure, found.result, found.metrics, found.environment, found.reports, found.plan):
         path.write_text("old")
-    for path in (found.artifacts, found.checkpoints / "global_step_3", found.tensorboard, found.logs(1), found.work):
+    made = (
+        found.artifacts,
+        found.checkpoints / "global_step_3",
+        found.tensorboard,
+        found.logs(1),
+        found.work,
+        found.head,
+    )
+    for path in made:
         path.mkdir(parents=True, exist_ok=True)
         (path / "old").write_text("old")
     return found

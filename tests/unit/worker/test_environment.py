@@ -5,7 +5,7 @@ from pathlib import Path
 from rlark.folder import JobFolder
 from rlark.plan.node import Device, HeadAddress, Lease
 from rlark.plan.plan import Plan
-from rlark.worker.environment import redactor, run_environment
+from rlark.worker.environment import head_environment, redactor, run_environment
 
 FOLDER = JobFolder(Path("/state/jobs/demo"))
 
@@ -87,3 +87,19 @@ def test_each_line_of_a_secret_of_several_lines_is_masked():
 def test_a_token_that_cannot_be_read_is_no_reason_to_fail(capsys):
     redactor(Plan(job="demo", node="box"), lease(head=HeadAddress(address="h:1", token_path="/nowhere/token")))
     assert "Ray's token is not readable" in capsys.readouterr().err
+
+
+def test_under_a_head_of_its_own_the_platforms_ray_job_is_left_out_and_the_head_gets_what_is_leased():
+    outer = {"PATH": "/bin", "RAY_JOB_CONFIG_JSON_ENV_VAR": "{}"}
+    head = HeadAddress(address="127.0.0.1:12000", token_path="/t")
+    plan = Plan(job="demo", node="box", head="job")
+    env, _ = run_environment(plan, lease(head=head, devices=[Device(id="GPU-b")]), FOLDER, outer)
+    assert "RAY_JOB_CONFIG_JSON_ENV_VAR" not in env
+    assert head_environment(env) == {
+        "RLINF_NODE_RANK": "0",
+        "CUDA_VISIBLE_DEVICES": "GPU-b",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "RAY_ADDRESS": "127.0.0.1:12000",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": "/t",
+    }
