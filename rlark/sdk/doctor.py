@@ -97,11 +97,21 @@ def _device(report: DeviceReport) -> Iterator[Check]:
         "enlarge it: mount -o remount,size=8G /dev/shm (docker: --shm-size=8g)",
     )
     yield _room("disk", report.disk_free, LEAST_DISK, "free space there, or choose another place with --home")
+    yield _bubblewrap()
 
 
 def _room(name: str, free: int, least: int, fix: str) -> Check:
     enough = free >= least
     return Check("device", name, "ok" if enough else "warning", f"{free / GIB:.1f} GiB free", "" if enough else fix)
+
+
+def _bubblewrap() -> Check:
+    from rlark.host import sandbox
+
+    why, _, fix = sandbox.unavailable().partition("; ")
+    if not why:
+        return Check("device", "bubblewrap", "ok", "works: Jobs can have mounts and processes of their own")
+    return Check("device", "bubblewrap", "warning", why, fix)
 
 
 def _platform(client: Client) -> Iterator[Check]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rlark.folder import write_json
-from rlark.host import head, process
+from rlark.host import head, process, sandbox
 from rlark.host.exposure import Exposure, exposed, firewall_line, is_loopback
 
 
@@ -38,6 +38,21 @@ def test_the_table_has_one_row_a_check(rlark: Any) -> None:
     rows = rlark("doctor").rows
     assert rows[0] == ["TOPIC", "CHECK", "STATE", "FOUND", "DO"]
     assert {len(row) for row in rows} == {5}
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "detail", "fix"),
+    [
+        ("", "ok", "works: Jobs can have mounts and processes of their own", ""),
+        ("it is not installed; install it", "warning", "it is not installed", "install it"),
+    ],
+)
+def test_whether_jobs_can_be_fenced_in(
+    rlark: Any, monkeypatch: pytest.MonkeyPatch, said: str, state: str, detail: str, fix: str
+) -> None:
+    monkeypatch.setattr(sandbox, "unavailable", lambda: said)
+    found = checks(rlark("doctor", "-o", "json"))["device/bubblewrap"]
+    assert (found["state"], found["detail"], found["fix"]) == (state, detail, fix)
 
 
 def test_a_token_that_others_can_read_is_an_error(rlark: Any, home: Any) -> None:
