@@ -76,6 +76,7 @@ LINES = st.text(
 )
 TEXTS = LINES | st.text(max_size=8).filter(lambda text: "\0" not in text) | st.sampled_from(LIKE_OTHER_TYPES)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS
+FINITE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4), max_leaves=12
 )
@@ -103,6 +104,9 @@ def test_every_reader_reads_back_what_was_written(value):
     assert emit(ours.data) == text
 
 
+FINITE_VALUES = st.recursive(
+    FINITE, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4), max_leaves=12
+)
 JOBS = st.fixed_dictionaries(
     {
         "name": st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True),
@@ -169,7 +173,7 @@ OF_KUBERNETES = st.fixed_dictionaries(
         "env": st.lists(TEXTS, max_size=3),
         "volumes": st.lists(SOURCES, max_size=3),
         "requests": AMOUNTS,
-        "extra": st.dictionaries(TEXTS.filter(lambda key: key not in {"name", "env", "image"}), VALUES, max_size=2),
+        "extra": st.dictionaries(TEXTS, FINITE_VALUES, max_size=2),
         "annotations": st.dictionaries(TEXTS, TEXTS, max_size=2),
         "runScript": TEXTS,
         "prepareScript": LINES,
