@@ -40,7 +40,7 @@ def main(ending):
     consumers = Consumer.create_group().launch(cluster, NodePlacementStrategy([0]), name="ConsumerGroup")
     channel = Channel.create("squares")
     made = producers.produce(channel, 4)
-    total = consumers.consume(channel, 8).wait()
+    (total,) = consumers.consume(channel, 8).wait()
     ranks = made.wait()
     print(f"ranks {ranks} total {total}", flush=True)
     if ending == "exit":
