@@ -49,8 +49,10 @@ class Positions:
         rows, lines = self._text.split("\n"), node.value.split("\n")
         if line > len(lines) or at >= len(rows):
             return self.of(path)
-        indent = max(0, len(rows[at].rstrip("\r")) - len(lines[line - 1]))
-        return at + 1, indent + column
+        row = rows[at].rstrip("\r")
+        if not row.endswith(lines[line - 1]):
+            return self.of(path)
+        return at + 1, len(row) - len(lines[line - 1]) + column
 
     def show(self, path: str, *, key: bool = False) -> tuple[int, int]:
         """Line and column of a place, or of the key that leads to it."""

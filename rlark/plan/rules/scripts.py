@@ -16,7 +16,7 @@ def _syntax(case: Case) -> Iterator[Finding]:
         if key in case.facts.script_errors:
             line, said = case.facts.script_errors[key]
             text = case.worker.prepare if key == _SCRIPTS[0] else case.worker.run
-            lines = text.split("\n")
+            lines = text.rstrip("\n").split("\n")  # bash finds the end missing in the line behind the last
             line = min(line, len(lines))
             column = len(lines[line - 1]) - len(lines[line - 1].lstrip()) + 1
             yield Finding(

@@ -32,6 +32,7 @@ from rlark.spec import load
 from rlark.spec.finding import Finding
 from rlark.spec.generator import to_rlark
 from rlark.spec.job import Job
+from rlark.spec.source import Source
 from rlark.spec.task_pack import TaskPack
 
 GIB = 2**30
@@ -124,16 +125,20 @@ def facts_of(text: str) -> dict[str, Any]:
     return known
 
 
-def check_text(text: str, *, file: str = "job.yaml", folder: Path | None = None, nodes: Inventory = NODES) -> Preview:
-    """Check a Job against the nodes and engines of this file."""
-    differs = facts_of(text)
+def judge_source(source: Source, nodes: Inventory = NODES) -> Preview:
+    """Check a Job that was read against the nodes and engines of this file."""
+    differs = facts_of(source.text)
     before = preflight_module.load_attribute
     preflight_module.load_attribute = no_engine if differs.pop("broken_engine", False) else load_engine
     try:
-        source = load(text, file=file, folder=folder)
         return preflight(source, nodes, lambda job, node: look(job, node, **differs))
     finally:
         preflight_module.load_attribute = before
+
+
+def check_text(text: str, *, file: str = "job.yaml", folder: Path | None = None, nodes: Inventory = NODES) -> Preview:
+    """Check the text of a Job against the nodes and engines of this file."""
+    return judge_source(load(text, file=file, folder=folder), nodes)
 
 
 def check_golden(text: str, file: Path) -> list[Finding]:
@@ -179,3 +184,8 @@ def found_in() -> Callable[[Path], list[str]]:
 @pytest.fixture
 def golden() -> Callable[[str, Path], list[Finding]]:
     return check_golden
+
+
+@pytest.fixture
+def judge() -> Callable[..., Preview]:
+    return judge_source
