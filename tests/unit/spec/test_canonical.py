@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import pytest
@@ -14,95 +13,7 @@ from rlark.spec.canonical import canonical_yaml, digest
 from rlark.spec.emit import emit
 from rlark.spec.job import Job
 from rlark.spec.yaml import parse
-
-LIKE_OTHER_TYPES = [
-    "y",
-    "n",
-    "yes",
-    "NO",
-    "on",
-    "Off",
-    "true",
-    "False",
-    "null",
-    "~",
-    "010",
-    "08",
-    "1:30",
-    "0x1f",
-    "0b1",
-    "1_0",
-    "0o7",
-    "1e5",
-    "1.5",
-    ".5",
-    "5.",
-    "+1",
-    "-1",
-    ".inf",
-    ".nan",
-    "2024-01-01",
-    "2024-01-01T00:00:00Z",
-    "4Gi",
-    "2h",
-    "0-3",
-    "0-3:0-1",
-    "<<",
-    "=",
-    "-",
-    "?",
-    ":",
-    "#",
-    "!",
-    "&",
-    "*",
-    "|",
-    ">",
-    "%",
-    "@",
-    "`",
-    "'",
-    '"',
-    "---",
-    "...",
-    "{}",
-    "[]",
-    "a:",
-    "b",
-    "#c",
-]
-LINES = st.text(
-    st.sampled_from(list(" \t\n#-:'\"|>%@`{}[]&*!,?ab0~\r\x85\u2028\ufeffä训\U0001f600\x07\\=<.")), max_size=12
-)
-TEXTS = LINES | st.text(max_size=8).filter(lambda text: "\0" not in text) | st.sampled_from(LIKE_OTHER_TYPES)
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS
-FINITE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
-VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4), max_leaves=12
-)
-
-
-def same(left: Any, right: Any) -> bool:
-    """Equal in value, type and order."""
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, dict):
-        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
-    if isinstance(left, list):
-        return len(left) == len(right) and all(map(same, left, right))
-    return left == right or (isinstance(left, float) and math.isnan(left) and math.isnan(right))
-
-
-@settings(max_examples=120, deadline=None)
-@given(st.dictionaries(TEXTS, VALUES, max_size=4))
-def test_every_reader_reads_back_what_was_written(value):
-    text = emit(value)
-    ours = parse(text)
-    assert ours.findings == []
-    assert same(ours.data, value)
-    assert same(yaml.safe_load(text), value)
-    assert emit(ours.data) == text
-
+from tests.unit.spec.texts import FINITE, LINES, TEXTS, VALUES, same
 
 FINITE_VALUES = st.recursive(
     FINITE, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4), max_leaves=12
@@ -323,31 +234,6 @@ spec:
     assert job is not None
     assert canonical_yaml(job) == text
     assert job.worker.ray.image == "a"
-
-
-def test_scripts_are_literal_blocks():
-    assert emit({"a": "cd x\n  y\n"}) == "a: |\n  cd x\n    y\n"
-    assert emit({"a": "one\ntwo"}) == "a: |-\n  one\n  two\n"
-    assert emit({"a": "one\n\n\n"}) == "a: |+\n  one\n\n\n"
-    assert emit({"a": "  one\ntwo \n"}) == "a: |2\n    one\n  two \n"
-    assert emit({"a": ["x\ny\n"]}) == "a:\n  - |\n    x\n    y\n"
-
-
-def test_texts_that_look_like_something_else_are_quoted():
-    for text in LIKE_OTHER_TYPES:
-        if text not in {"4Gi", "2h", "a", "b"}:
-            assert emit({"k": text}).startswith(("k: '", 'k: "')), text
-
-
-def test_lists_of_numbers_stay_on_one_line():
-    assert emit({"a": [0.8, 1, None, True]}) == "a: [0.8, 1, null, true]\n"
-    assert emit({"a": [], "b": {}}) == "a: []\nb: {}\n"
-    assert emit({"a": [[1, 2], {"b": [3]}, []]}) == "a:\n  - [1, 2]\n  - b: [3]\n  - []\n"
-    assert emit({}) == "{}\n"
-
-
-def test_numbers_are_read_alike_by_yaml_11_and_12():
-    assert emit({"a": 1e-05, "b": 1e16, "c": 0.0003}) == "a: 1.0e-05\nb: 1.0e+16\nc: 0.0003\n"
 
 
 FULL = """\
