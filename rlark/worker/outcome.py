@@ -153,13 +153,22 @@ def _failed(exit_code: int, cause: Mapping[str, object] | None, complaints: Sequ
 
 
 def ended_with(exit_code: int) -> str:
-    """An exit code in words: `exited with code 3`, `was ended by SIGKILL`."""
+    """An exit code in words: `exited with code 3`, `was ended by SIGKILL`.
+
+    Above 128 it may stand for a signal that ended what the shell ran, as bash tells it: `exited with
+    code 137, as after SIGKILL`.
+    """
     if exit_code >= 0:
-        return f"exited with code {exit_code}"
+        name = _signal_name(exit_code - 128)
+        return f"exited with code {exit_code}{f', as after {name}' if name else ''}"
+    return f"was ended by {_signal_name(-exit_code) or f'signal {-exit_code}'}"
+
+
+def _signal_name(number: int) -> str:
     try:
-        return f"was ended by {signal.Signals(-exit_code).name}"
+        return signal.Signals(number).name
     except ValueError:
-        return f"was ended by signal {-exit_code}"
+        return ""
 
 
 def _told(cause: Mapping[str, object] | None) -> str:

@@ -104,6 +104,9 @@ def test_a_stop_before_the_run_has_no_exit_code():
     [
         (0, "exited with code 0"),
         (44, "exited with code 44"),
+        (137, "exited with code 137, as after SIGKILL"),
+        (128, "exited with code 128"),
+        (255, "exited with code 255"),
         (-9, "was ended by SIGKILL"),
         (-99, "was ended by signal 99"),
     ],
