@@ -22,6 +22,8 @@ CLUSTER = "cluster"
 
 _KEYS = ("label", "node_ranks", "env_configs", "hardware", "hardware_type", "ignore_hardware")
 _ENV_KEYS = ("node_ranks", "env_vars", "python_interpreter_path")
+_SEES = "DOSW1"
+"""A robot whose environment reads its cameras at every step."""
 _ACCELERATOR = "Accelerator"
 
 
@@ -253,13 +255,13 @@ def _robots(entry: _Entry, found: list[Finding]) -> Iterator[_Robot]:
         return
     for index, config in enumerate(configs or ()):
         place = f"{path}.configs[{index}]"
-        found += _robot_faults(config, place)
+        found += _robot_faults(kind, config, place)
         if configs and isinstance(config, Mapping) and config in configs[:index]:
             found.append(_wrong("RL125", place, "this robot stands twice", "name each robot once", None))
         yield _Robot(kind, entry.label, place)
 
 
-def _robot_faults(config: object, path: str) -> Iterator[Finding]:
+def _robot_faults(kind: str, config: object, path: str) -> Iterator[Finding]:
     if not isinstance(config, Mapping):
         yield _wrong("RL125", path, "a robot is a mapping with node_rank", "write {node_rank: 0}", config)
         return
@@ -271,6 +273,9 @@ def _robot_faults(config: object, path: str) -> Iterator[Finding]:
         if str(key).endswith("robot_ip") and not _is_address(value):
             hint = "write the robot's own address, for example 10.0.0.1"
             yield _wrong("RL125", child(path, str(key)), f"{value!r} is no IP address", hint, value)
+    if kind == _SEES and config.get("camera_serials") == []:
+        hint = "write the serial numbers of its cameras"
+        yield _wrong("RL125", f"{path}.camera_serials", f"a {kind} works by its cameras, and none is named", hint, "[]")
 
 
 def _is_address(value: object) -> bool:

@@ -31,7 +31,7 @@ _UNFILLED = "/path/to"
 def check_settings(numbers: Numbers) -> Iterator[Finding]:
     """Check what RLinf would stop for, in a configuration that RLinf runs."""
     yield from _task_type(numbers)
-    if numbers.collects:
+    if numbers.collects or numbers.task_type not in (None, *TASK_TYPES):
         return
     if numbers.task_type in ("embodied", "embodied_eval"):
         yield from _embodied(numbers)

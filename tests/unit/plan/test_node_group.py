@@ -135,6 +135,10 @@ def test_values_of_variables_are_never_shown():
             {"hardware": {"type": "Franka", "configs": [{"node_rank": 0, "robot_ip": "ROBOT_IP"}]}},
             "hardware.configs[0].robot_ip",
         ),
+        (
+            {"hardware": {"type": "DOSW1", "configs": [{"node_rank": 0, "camera_serials": []}]}},
+            "hardware.configs[0].camera_serials",
+        ),
         ({"hardware": ARM | {"configs": ARM["configs"] * 2}}, "hardware.configs[1]"),
         ({"hardware": ARM, "ignore_hardware": True}, "ignore_hardware"),
         ({"hardware": ARM, "hardware_type": "Franka"}, "hardware_type"),
