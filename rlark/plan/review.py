@@ -108,8 +108,10 @@ def _knows_gpus(worker: Worker, decided: Decision) -> bool:
 
 
 def _gpus_expected(worker: Worker, decided: Decision, node: Node | None) -> str:
-    used = decided.placement.gpus_required if decided.placement is not None else 0
-    needed = str(used) if _knows_gpus(worker, decided) else "what the placement uses"
+    if decided.placement is not None:
+        needed = str(decided.placement.gpus_required)
+    else:
+        needed = "what the run script uses" if worker.ray.config is None else "what the placement uses"
     return f"{needed}, of {node.gpus} on {node.name}" if node is not None else needed
 
 
