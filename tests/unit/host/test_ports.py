@@ -42,6 +42,7 @@ def test_blocks_lie_below_the_ephemeral_range():
 
 def test_take_skips_a_port_that_is_in_use():
     with ports.claim_block() as block, socket.socket() as squatter:
+        squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of an ended head may linger there
         squatter.bind(("127.0.0.1", block.first))
         squatter.listen()
         assert not ports.free(block.first)

@@ -273,11 +273,12 @@ def test_a_mount_that_cannot_be_made_is_told_before_anything_starts(bare, ray):
     assert not (ray / "record.json").exists()
 
 
-def test_a_fence_that_cannot_be_built_is_told(start, ray, tmp_path):
+def test_a_fence_that_cannot_be_built_is_told(start, ray, monkeypatch):
     program = ray / "bwrap"
     program.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
     program.chmod(0o755)
     env = {"PATH": f"{ray}:{os.environ['PATH']}"}
+    monkeypatch.setenv("PATH", env["PATH"])
     for prepare in ("true", ""):
         attempt = start(head="job", sandbox="bubblewrap", env=env, prepare=prepare, run="echo never").end()
         assert attempt.outcome["reason"] == "SandboxFailed"
