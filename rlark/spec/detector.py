@@ -20,11 +20,16 @@ _OVERLAP = 512
 
 _WORTH = re.compile(
     r"PRIVATE KEY|PuTTY-User|SECRET-KEY|AccountKey=|://[^\s/]*:[^\s/]*@|sshpass|wandb\s+login|hooks\.slack"
-    r"|(?=[A-Za-z0-9_-]{0,80}[0-9])(?=[A-Za-z0-9_-]{0,80}[A-Za-z])[A-Za-z0-9_-]{14}"
+    r"|xox|_authToken|(?=[A-Za-z0-9_-]{0,80}[0-9])(?=[A-Za-z0-9_-]{0,80}[a-z])(?=[A-Za-z0-9_-]{0,80}[A-Z])"
+    r"[A-Za-z0-9_-]{14}|(?=[A-Z0-9]{0,80}[0-9])[A-Z0-9]{14}|(?=[a-z0-9]{0,80}[0-9])[a-z0-9]{14}|[A-Z]{16}|[0-9]{8}:"
 )
-"""What every secret of a known form has; most lines of a Job do not."""
+"""What every secret of a known form has: many letters and digits in a row. Most lines of a Job do not."""
 _NAMED = re.compile(r"pass|pwd|secret|token|key|credential|bearer|authorization|contrase|--user|\s-u", re.IGNORECASE)
 """What every name of a secret has."""
+_NAMES_END = re.compile(
+    r"(?:pass(?:wd|word|phrase)?|pwd|secret|token|key|credentials?|contrase..?)[0-9]*$", re.IGNORECASE
+)
+"""What every name of a secret ends in."""
 
 _VALUE = r"""(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'`;|&<>(){}\[\],]+)(?P<called>[(\[])?)"""
 _ASSIGNED = re.compile(
@@ -204,7 +209,7 @@ def _in_assignments(line: str, start: int) -> Iterator[Hit]:
 def _called(name: str) -> str | None:
     """`PASSWORD` or `TOKEN` for the name of a secret; None for another."""
     plain = name.strip("-").replace("-", "_").rpartition(".")[2]
-    if not _NAMED.search(plain):
+    if not _NAMES_END.search(plain):
         return None
     if _PASSWORDS.search(plain) and (not _SHORT_PASS.search(plain) or _PASS_OF.search(plain)):
         return PASSWORD
