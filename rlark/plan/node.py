@@ -28,6 +28,22 @@ def default_labels(name: str, gpu_model: str = "") -> dict[str, str]:
     return labels | ({GPU_MODEL: gpu_model.replace(" ", "-")} if gpu_model else {})
 
 
+class Device(StoredModel):
+    """A GPU of a node.
+
+    Attributes:
+        id: what CUDA_VISIBLE_DEVICES takes, a `PhysicalGpu`.
+        uuid: the device's UUID; None when faked or unknown.
+        model: the product name; empty when faked or unknown.
+        faked: True when no such device exists.
+    """
+
+    id: str
+    uuid: str | None = None
+    model: str = ""
+    faked: bool = False
+
+
 class Node(StoredModel):
     """One machine (or Ray node) that can run Jobs.
 
@@ -46,6 +62,7 @@ class Node(StoredModel):
         free_cpus: not leased now; None where nobody knows (an inventory file).
         free_gpus: not leased now.
         free_memory: bytes not leased now.
+        devices: its GPUs one by one; empty where nobody has looked.
         holders: GPU count -> by whom, `{job: gpus}`, for the reason in the queue.
     """
 
@@ -63,6 +80,7 @@ class Node(StoredModel):
     free_cpus: float | None = None
     free_gpus: int | None = None
     free_memory: int | None = None
+    devices: list[Device] = Field(default_factory=list)
     holders: Mapping[str, int] = Field(default_factory=dict)
 
     @property
@@ -85,22 +103,6 @@ class Inventory(StoredModel):
     def node(self, name: str) -> Node | None:
         """The node of that name."""
         return next((node for node in self.nodes if node.name == name), None)
-
-
-class Device(StoredModel):
-    """A leased GPU.
-
-    Attributes:
-        id: what CUDA_VISIBLE_DEVICES takes, a `PhysicalGpu`.
-        uuid: the device's UUID; None when faked or unknown.
-        model: the product name; empty when faked or unknown.
-        faked: True when no such device exists.
-    """
-
-    id: str
-    uuid: str | None = None
-    model: str = ""
-    faked: bool = False
 
 
 def name_gpus(ids: Sequence[str], *, faked: bool) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from rlark.boot.controller import packed, unpacked
@@ -39,12 +41,17 @@ def test_real_gpus_have_a_model_and_are_not_faked():
     described = nodes.describe(node(GPU=2.0), "box", TWO, {})
     assert (described.gpus, described.gpus_faked, described.gpu_model) == (2, False, "NVIDIA H200")
     assert described.labels["rlark.io/gpu-model"] == "NVIDIA-H200"
+    assert [(card.id, card.uuid, card.model, card.faked) for card in described.devices] == [
+        ("0", "GPU-0000", "NVIDIA H200", False),
+        ("1", "GPU-0001", "NVIDIA H200", False),
+    ]
     assert described.shm == 1 << 30
 
 
 def test_more_gpus_than_there_are_are_faked_and_nameless():
     described = nodes.describe(node(GPU=8.0), "box", TWO, {})
     assert (described.gpus, described.gpus_faked, described.gpu_model) == (8, True, "")
+    assert described.devices == [Device(id=str(number), faked=True) for number in range(8)]
     assert "rlark.io/gpu-model" not in described.labels
 
 
@@ -58,6 +65,26 @@ def test_labels_of_up_win_over_the_defaults_and_rays_own_are_left_out():
 def test_gpus_in_use_that_no_lease_explains_are_said_to_be_others():
     busy = RayNode("n", "box", "a", {}, {"GPU": 8.0}, {"GPU": 3.0})
     assert nodes.describe(busy, "box", None, {"pong": 4}).holders == {"pong": 4, "(outside rlark)": 1}
+
+
+def test_a_node_keeps_its_name_when_another_goes_away():
+    head = node("h", **{"node:__internal_head__": 1.0})
+    first, second = (
+        RayNode(name, "box", "10.0.0.1", {}, {"CPU": 1.0}, {}, port) for name, port in (("z", 7001), ("a", 7002))
+    )
+    names = nodes.stable_names([second, first, head])
+    assert names == {"h": "box", "z": "box-2", "a": "box-3"}
+    assert nodes.stable_names([second, head], names) == {"h": "box", "a": "box-3"}
+    reborn = RayNode("b", "box", "10.0.0.1", {}, {"CPU": 1.0}, {}, 7001)
+    assert nodes.stable_names([second, head, reborn], names) == {"h": "box", "a": "box-3", "b": "box-2"}
+
+
+def test_a_raylet_that_takes_no_connection_does_not_answer():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        assert nodes.answers(RayNode("n", "box", "127.0.0.1", port=port))
+    assert not nodes.answers(RayNode("n", "box", "127.0.0.1", port=port))
+    assert nodes.answers(RayNode("n", "box", "127.0.0.1"))  # of which Ray does not say where it listens
 
 
 def test_ids_are_ordered_as_numbers():

@@ -146,6 +146,7 @@ def describe(node: RayNode, name: str, report: DeviceReport | None, holders: Map
         free_cpus=node.free.get("CPU", 0),
         free_gpus=int(node.free.get("GPU", 0)),
         free_memory=int(node.free.get("memory", 0)),
+        devices=_cards(node, report),
         holders=_with_strangers(node, holders),
     )
 
@@ -159,6 +160,15 @@ def _with_strangers(node: RayNode, holders: Mapping[str, int]) -> dict[str, int]
 def _fakes(node: RayNode, report: DeviceReport | None) -> bool:
     """Whether a node claims more GPUs than its machine has; then none of them stands for a card."""
     return report is not None and node.gpus > len(report.gpus)
+
+
+def _cards(node: RayNode, report: DeviceReport | None) -> list[Device]:
+    """Every GPU that Ray may hand out on a node; none while its machine has not said what it has."""
+    if report is None:
+        return []
+    cards = [] if _fakes(node, report) else report.gpus[: node.gpus]
+    ids = [str(card.index) for card in cards] or [str(number) for number in range(node.gpus)]
+    return devices(ids, node, report)
 
 
 def devices(ids: Iterable[str], node: RayNode | None, report: DeviceReport | None) -> list[Device]:
