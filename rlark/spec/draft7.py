@@ -150,5 +150,5 @@ def _example(entry: Schema, definitions: dict[str, Schema]) -> Any:
         names = entry.get("required") or list(entry["properties"])[:1]
         return {name: _example(entry["properties"][name], definitions) for name in names}
     parts = [definitions[entry["$ref"].removeprefix(_REF)]] if "$ref" in entry else []
-    parts += entry.get("allOf", entry.get("anyOf", []))
+    parts += entry.get("allOf") or entry.get("anyOf") or []
     return next((found for part in parts if (found := _example(part, definitions)) is not None), None)
