@@ -15,7 +15,6 @@ from rlark.spec.schema import config_schema, job_schema, schema_text
 from rlark.spec.yaml import parse
 
 ROOT = Path(__file__).resolve().parents[3]
-CASES = ROOT.parent / "shared/cases"
 BROKEN = ROOT / "tests/unit/preflight/broken"
 SCHEMAS = ROOT / "schemas"
 OLD_TO_DRAFT_07 = {"$defs", "prefixItems", "unevaluatedProperties", "unevaluatedItems", "dependentRequired", "$anchor"}
@@ -110,8 +109,8 @@ def test_what_we_ship_is_right_and_names_its_schema(file):
 
 
 @pytest.mark.parametrize("name", ["rlark-single-node-worker.json", "rlark-no-mounts.json"])
-def test_jobs_as_rlarks_console_posts_them_are_right(name):
-    Draft7Validator(job_schema()).validate(json.loads((CASES / name).read_text(encoding="utf-8")))
+def test_jobs_as_rlarks_console_posts_them_are_right(name, shared):
+    Draft7Validator(job_schema()).validate(json.loads((shared / "cases" / name).read_text(encoding="utf-8")))
 
 
 def codes_of(file: Path) -> set[str]:
@@ -168,14 +167,14 @@ def test_a_part_of_a_configuration_and_what_is_filled_in_later_are_right(part):
         ({"workload": {"template": {"spec": {"containers": [{"name": "main", "image": 7}]}}}}, False),
     ],
 )
-def test_the_kubernetes_section_is_checked_loosely(section, right):
-    job = json.loads((CASES / "rlark-no-mounts.json").read_text(encoding="utf-8"))
+def test_the_kubernetes_section_is_checked_loosely(section, right, shared):
+    job = json.loads((shared / "cases/rlark-no-mounts.json").read_text(encoding="utf-8"))
     job["spec"]["tasks"][0]["kubernetes"] = section
     assert Draft7Validator(job_schema()).is_valid(job) == right
 
 
-def test_what_a_server_answers_is_right():
-    job = json.loads((CASES / "rlark-no-mounts.json").read_text(encoding="utf-8"))
+def test_what_a_server_answers_is_right(shared):
+    job = json.loads((shared / "cases/rlark-no-mounts.json").read_text(encoding="utf-8"))
     job["metadata"] |= {"uid": "7f", "resourceVersion": "12", "creationTimestamp": "2026-01-31T12:00:00Z"}
     Draft7Validator(job_schema()).validate(job | {"status": {"phase": "Succeeded"}})
 
