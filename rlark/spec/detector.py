@@ -20,8 +20,8 @@ _OVERLAP = 512
 
 _WORTH = re.compile(
     r"PRIVATE KEY|PuTTY-User|SECRET-KEY|AccountKey=|://[^\s/]*:[^\s/]*@|sshpass|wandb\s+login|hooks\.slack"
-    r"|xox|_authToken|(?=[A-Za-z0-9_-]{0,80}[0-9])(?=[A-Za-z0-9_-]{0,80}[a-z])(?=[A-Za-z0-9_-]{0,80}[A-Z])"
-    r"[A-Za-z0-9_-]{14}|(?=[A-Z0-9]{0,80}[0-9])[A-Z0-9]{14}|(?=[a-z0-9]{0,80}[0-9])[a-z0-9]{14}|[A-Z]{16}|[0-9]{8}:"
+    r"|xox|_authToken|[A-Z]{16}|[0-9]{8}:|(?=[A-Z0-9]{0,80}[0-9])[A-Z0-9]{14}|(?=[a-z0-9]{0,80}[0-9])[a-z0-9]{14}"
+    r"|(?=[A-Za-z0-9_-]{0,80}[0-9])(?=[A-Za-z0-9_-]{0,80}[a-z])(?=[A-Za-z0-9_-]{0,80}[A-Z])[A-Za-z0-9_-]{14}"
 )
 """What every secret of a known form has: many letters and digits in a row. Most lines of a Job do not."""
 _NAMED = re.compile(r"pass|pwd|secret|token|key|credential|bearer|authorization|contrase|--user|\s-u", re.IGNORECASE)
@@ -33,7 +33,8 @@ _NAMES_END = re.compile(
 
 _VALUE = r"""(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'`;|&<>(){}\[\],]+)(?P<called>[(\[])?)"""
 _ASSIGNED = re.compile(
-    rf"""(?P<name>-{{0,2}}[A-Za-z_][A-Za-z0-9_.-]{{0,80}})["']?\]?(?P<sign>\s?(?::=|=>|==?|:)\s?|(?<=[A-Za-z])[ ]){_VALUE}"""
+    r"""(?P<name>-{0,2}[A-Za-z_][A-Za-z0-9_.-]{0,80})["']?\]?(?P<sign>\s?(?::=|=>|==?|:)\s?|(?<=[A-Za-z])[ ])"""
+    + _VALUE
 )
 _TOLD: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     (TOKEN, "a Weights & Biases key", re.compile(r"wandb\s+login\s+(?:--?[a-z-]+\s+)*([A-Za-z0-9_-]{20,})")),
