@@ -24,6 +24,7 @@ from rlark.errors import UsageError
 from rlark.plan.decide import chosen, decide
 from rlark.plan.facts import Facts
 from rlark.plan.isolation import head_of, wants_bubblewrap
+from rlark.plan.model_path import real_models
 from rlark.plan.node import HOSTNAME, Inventory, Node
 from rlark.plan.override import ScriptOverride, at_override, for_configuration, overrides_of
 from rlark.plan.placement import Placement
@@ -277,12 +278,14 @@ def look_here(job: Job, node: Node, home: Home | None = None) -> Facts:
     sources = {mount.host_path for mount in worker.ray.mounts if mount.host_path}
     refs = [variable.value_from.secret_ref for variable in worker.ray.env if variable.value_from is not None]
     missing = {(ref.name, ref.key) for ref in refs if (ref.name, ref.key) not in SecretStore(kept.secrets)}
+    models = real_models(worker, str(kept.volumes))
     found = look_elsewhere(job, node)
     wanted = [engine for engine in found.engines.values() if engine.id == _engine_named(job)]
     return replace(
         found,
         unmet={engine.id: tuple(engine.unmet()) for engine in wanted},
         missing_mounts=frozenset(source for source in sources if not _exists(source)),
+        missing_models=frozenset(seen for seen, real in models.items() if not _exists(real)),
         free_disk=_free(kept),
         no_bubblewrap=sandbox.unavailable(own_pids=head_of(worker) == "job") if wants_bubblewrap(worker) else None,
         home=str(kept.root.absolute()),

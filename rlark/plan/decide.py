@@ -25,7 +25,9 @@ from rlark.plan.rules import (
     shape,
     single_node,
 )
+from rlark.plan.rules.numbers import Numbers
 from rlark.plan.rules.rlinf import check_configuration, without_echoes
+from rlark.plan.rules.rlinf_settings import missing_models
 from rlark.plan.rules.rule import RAY, Case, Spoils, check_all, nothing_spoilt
 from rlark.spec.finding import Finding, errors_of
 from rlark.spec.job import SAFETY_CONFIRMED, Job, Worker
@@ -129,6 +131,7 @@ def _place(case: Case, config: Mapping[str, Any]) -> tuple[Placement | None, lis
     confirmed = case.job.metadata.annotations.get(SAFETY_CONFIRMED) == "true"
     settled = case.facts.config_settled
     found += check_configuration(config, placement, case.engine, path, settled=settled, devices_confirmed=confirmed)
+    found += missing_models(Numbers(config, config, placement, path, ours=False), case.facts.missing_models)
     paths, codes = {error.path for error in errors_of(found)}, {error.code for error in errors_of(found)}
     said = [one for one in case.facts.config_findings if one.path in paths or one.code in codes]
     return placement, found + [one for one in case.facts.config_findings if one not in said]

@@ -20,6 +20,7 @@ class Facts:
         engines: every engine there is, by id.
         unmet: engine id -> what it lacks on the node; an engine that was not looked at is absent.
         missing_mounts: mount sources that do not exist on the node.
+        missing_models: paths of a run script's models, as the run sees them, that are not on the node.
         free_disk: bytes free where jobs are kept; None when nobody looked.
         no_bubblewrap: why bubblewrap does not work on the node; empty where it does, None when nobody looked.
         script_errors: `prepareScript` or `runScript` -> line (from 1) and bash's words, where bash cannot read it.
@@ -39,6 +40,7 @@ class Facts:
     engines: Mapping[str, Engine] = field(default_factory=dict)
     unmet: Mapping[str, tuple[Requirement, ...]] = field(default_factory=dict)
     missing_mounts: frozenset[str] = frozenset()
+    missing_models: frozenset[str] = frozenset()
     free_disk: int | None = None
     no_bubblewrap: str | None = None
     script_errors: Mapping[str, tuple[int, str]] = field(default_factory=dict)

@@ -6,8 +6,9 @@ Sections that hold no number to divide: task type, model, losses, reward, weight
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
+from rlark.plan.model_path import is_unfilled, model_paths
 from rlark.plan.rules.numbers import Numbers, shown
 from rlark.spec.finding import Finding
 from rlark.spec.nearest import did_you_mean
@@ -25,7 +26,6 @@ _GROUPED = ("grpo", "grpo_dynamic", "reinpp_baseline")
 _WITH_CRITIC = ("actor_critic", "decoupled_actor_critic")
 _ROBOTS = ("google_robot_static", "widowx", "panda")
 _STAGES = "rollout.pipeline_stage_num"
-_UNFILLED = "/path/to"
 
 
 def check_settings(numbers: Numbers) -> Iterator[Finding]:
@@ -215,13 +215,24 @@ def _autocast(numbers: Numbers, place: str, mixed: Mapping[str, object]) -> Iter
         yield numbers.finding("RL183", f"{place}.precision", message, "write bf16, fp16 or fp32", "fp16, bf16, fp32")
 
 
+def missing_models(numbers: Numbers, missing: Collection[str]) -> Iterator[Finding]:
+    """Models that are not on the node: a script may fetch them first, so this only warns.
+
+    Args:
+        numbers: the configuration.
+        missing: paths that were looked for and are not there.
+    """
+    for name, value in model_paths(numbers.config).items():
+        if value in missing:
+            message = f"{value} is not on the node, and the model is loaded from it in the first minutes"
+            hint = "write where the model is as the run sees it, mount its folder, or fetch it in prepareScript"
+            yield numbers.finding("RL135", name, message, hint, "the model's folder", severity="warning")
+
+
 def _unfilled(numbers: Numbers) -> Iterator[Finding]:
     """Paths of models that somebody has yet to fill in."""
-    told: set[str] = set()
-    for name in ("actor.model.model_path", "rollout.model.model_path", "reward.model.model_path"):
-        value = numbers.value(name)
-        if isinstance(value, str) and (value.startswith(_UNFILLED) or value.isupper()) and value not in told:
-            told.add(value)
+    for name, value in model_paths(numbers.config).items():
+        if is_unfilled(value):
             message = f"{value} stands for a path that nobody has filled in; the model is loaded in the first minutes"
             hint = "write where the model is, as the run sees it"
             yield numbers.finding("RL135", name, message, hint, "the model's folder", severity="warning")

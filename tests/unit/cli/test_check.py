@@ -83,6 +83,26 @@ def test_bad_input_has_a_place(rlark: Any, text: str, told: str) -> None:
     assert re.search(r"^-:\d+:\d+: error RL\d{3}", result.out, re.M)
 
 
+def test_configurations_and_parts_of_them_beside_jobs(rlark: Any) -> None:
+    Path("ppo.yaml").write_text("defaults: [base, _self_]\nrunner: {note: x}\n", encoding="utf-8")
+    Path("base.yaml").write_text("cluster: {num_nodes: 2, component_placement: {actor: 0}}\n", encoding="utf-8")
+    Path("part.yaml").write_text("total_num_envs: 8\n", encoding="utf-8")
+    result = rlark("validate", "job.yaml", "ppo.yaml", "part.yaml", "--inventory", "nodes.yaml", "-o", "json")
+    assert result.code == 3
+    assert [(item["file"], item["ok"]) for item in result.json["files"]] == [
+        ("job.yaml", True),
+        ("ppo.yaml", False),
+        ("part.yaml", True),
+    ]
+    (refusal,), (part,) = (result.json["files"][index]["findings"] for index in (1, 2))
+    assert (refusal["code"], refusal["path"], refusal["line"]) == ("RL151", "cluster.num_nodes", 1)
+    assert refusal["file"].endswith("/base.yaml")
+    assert (part["code"], part["severity"], part["file"], part["line"]) == ("RL012", "warning", "part.yaml", 1)
+    alone = rlark("validate", "part.yaml", "--inventory", "nodes.yaml")
+    assert alone.code == 0
+    assert "part.yaml: ok, 1 warning" in alone.err
+
+
 def test_files_that_are_not_there(rlark: Any) -> None:
     assert rlark("validate", "jop.yaml").code == 2
     assert rlark("validate", "job.yaml", "--inventory", "no.yaml").code == 2
