@@ -34,6 +34,7 @@ class DescribedNode(Written):
     free_cpus: float | None = None
     free_gpus: int | None = None
     free_memory: int | None = None
+    free_shm: int | None = None
     holders: dict[str, int] = Field(default_factory=dict)
     used: dict[str, float] = Field(default_factory=dict)
     leases: list[Any] = Field(default_factory=list)

@@ -62,6 +62,7 @@ class Node(StoredModel):
         free_cpus: not leased now; None where nobody knows (an inventory file).
         free_gpus: not leased now.
         free_memory: bytes not leased now.
+        free_shm: bytes of /dev/shm not leased now.
         devices: its GPUs one by one; empty where nobody has looked.
         holders: GPU count -> by whom, `{job: gpus}`, for the reason in the queue.
     """
@@ -80,6 +81,7 @@ class Node(StoredModel):
     free_cpus: float | None = None
     free_gpus: int | None = None
     free_memory: int | None = None
+    free_shm: int | None = None
     devices: list[Device] = Field(default_factory=list)
     holders: Mapping[str, int] = Field(default_factory=dict)
 

@@ -146,6 +146,7 @@ def describe(node: RayNode, name: str, report: DeviceReport | None, holders: Map
         free_cpus=node.free.get("CPU", 0),
         free_gpus=int(node.free.get("GPU", 0)),
         free_memory=int(node.free.get("memory", 0)),
+        free_shm=int(node.free.get(SHM, 0) * MIB) if SHM in node.total else None,
         devices=_cards(node, report),
         holders=_with_strangers(node, holders),
     )

@@ -128,6 +128,8 @@ def _amounts(case: Case) -> Iterator[Finding]:
         yield _waits("memory", free)
     if node.shm and ask.shm > node.shm:
         yield _too_much("RL214", "shm", f"{spell_bytes(ask.shm)} of /dev/shm", spell_bytes(node.shm), case)
+    elif node.free_shm is not None and ask.shm > node.free_shm:
+        yield _waits("shm", f"{spell_bytes(node.free_shm)} of {spell_bytes(node.shm)} of /dev/shm are free")
 
 
 def _disk(case: Case) -> Iterator[Finding]:
