@@ -5,10 +5,11 @@ import os
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
-from rlark.spec import composer
+from rlark.spec import composer, config_files
 from rlark.spec import config as config_module
-from rlark.spec.config import CONFIG, Composed, compose
+from rlark.spec.config import CONFIG, Composed, compose, compose_text
 from rlark.spec.job import ConfigSource
 from rlark.spec.scalar import Unquoted
 
@@ -239,3 +240,48 @@ def test_rlinfs_own_configurations_compose_to_what_rlinf_makes_of_them(shared, m
         assert composed.effective is not None, (row["config"], composed.findings)
         cluster = composed.effective["cluster"]
         assert (cluster["num_nodes"], cluster["component_placement"]) == (row["num_nodes"], row["component_placement"])
+
+
+def test_a_group_is_parsed_once_for_all_configurations_until_it_changes(folder, monkeypatch):
+    (folder / "env").mkdir()
+    (folder / "env/walk.yaml").write_text("steps: 5\n")
+    for name in ("one", "two"):
+        (folder / f"{name}.yaml").write_text("defaults: [env/walk@env.train, _self_]\ncluster: {num_nodes: 1}\n")
+    parsed = []
+    real = config_files.parse
+    monkeypatch.setattr(config_files, "parse", lambda text: parsed.append(text) or real(text))
+    assert of(folder, path="one.yaml", engine=False).effective == of(folder, path="two.yaml", engine=False).effective
+    assert parsed.count("steps: 5\n") == 1
+    (folder / "env/walk.yaml").write_text("steps: 7\n")
+    os.utime(folder / "env/walk.yaml", ns=(1, 1))
+    changed = of(folder, path="one.yaml", engine=False).effective
+    assert changed is not None
+    assert changed["env"] == {"train": {"steps": 7}}
+
+
+def test_rlinfs_own_arithmetic_is_resolved_and_not_left_behind(folder):
+    (folder / "sums.yaml").write_text(
+        "cluster: {num_nodes: 1}\n"
+        "a: {x: 8, y: 3, less: '${subtract:${a.x},${a.y}}', no: '${not:${a.x}}', open: '${oc.env:RLARK_NOT_SET}'}\n"
+        "b: {part: '${int_div:${multiply:${a.x},${a.y}},5}'}\n"
+    )
+    composed = of(folder, path="sums.yaml", engine=False)
+    assert composed.findings == ()
+    assert composed.effective is not None
+    assert composed.effective["a"] == {
+        "x": 8,
+        "y": 3,
+        "less": 5,
+        "no": False,
+        "open": "${oc.env:RLARK_NOT_SET}",
+    }
+    assert composed.effective["b"] == {"part": 4}
+    assert not OmegaConf.has_resolver("subtract")
+    assert "RL453" in told(of(folder, path="sums.yaml"))[0]
+
+
+def test_a_text_is_composed_though_no_file_holds_it(folder):
+    composed = compose_text("defaults: [base, _self_]\nalgorithm: {seed: 2}\n", folder / "stdin")
+    assert composed.effective is not None
+    assert composed.effective["algorithm"] == {"seed": 2, "lr": 1e-4}
+    assert (composed.path, composed.origin) == ("", None)
