@@ -45,24 +45,21 @@ def as_golden(monkeypatch, judge):
 
 
 @pytest.fixture
-def ask(tmp_path, as_golden):
-    """Send a text to the API's validate."""
+def post(tmp_path, as_golden):
+    """Send a text to the API."""
     home = Home(tmp_path / "home")
     controller, reader = Controller(home, FakeCluster([a_node()], FakeClock()), FakeClock()), LedgerReader(home)
     write_text(home.token, TOKEN + "\n")
     app = build_app(controller, reader, home)
 
-    def post(text: str) -> dict[str, Any]:
-        async def send() -> httpx.Response:
+    def send(path: str, text: str) -> httpx.Response:
+        async def send_it() -> httpx.Response:
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1:1") as client:
-                headers = {"Authorization": f"Bearer {TOKEN}"}
-                return await client.post("/api/v1/validate", content=text, headers=headers)
+                return await client.post(path, content=text, headers={"Authorization": f"Bearer {TOKEN}"})
 
-        answer = asyncio.run(send())
-        assert answer.status_code == 200, answer.text
-        return answer.json()
+        return asyncio.run(send_it())
 
-    yield post
+    yield send
     controller.close()
     reader.close()
 
@@ -83,15 +80,27 @@ def over_http(text: str) -> str:
     return re.sub(r"((?:path|dir|task): )(?=configs?/|\.\./configs|tasks/)", rf"\g<1>{FOLDER}/", text)
 
 
-def test_the_api_finds_what_the_user_finds(ask, golden):
+def test_the_api_finds_what_the_user_finds(post, golden):
     differ = {}
     for file in FILES:
         text = over_http(text_of(file))
-        answer = ask(text)
+        answer = post("/api/v1/validate", text).json()
         here = [finding.to_json() for finding in golden(text, file)]
         if told(answer["findings"], file.name) != told(here, file.name):
             differ[file.name] = (told(answer["findings"], file.name), told(here, file.name))
     assert list(differ.items()) == []
+
+
+@pytest.mark.parametrize("path", ["validate", "preview", "preview?format=yaml", "rlinf.io/v1alpha1/jobs"])
+@pytest.mark.parametrize("name", ["secret_in_script", "secret_aws", "secret_label", "secret_password", "secret_random"])
+def test_no_answer_shows_a_secret(post, path, name):
+    text = (FOLDER / f"{name}.yaml").read_text()
+    secret = re.search(r"^# mend: \W*(\S+?)\"? => ", text, re.M)[1]
+    assert len(secret) >= 7
+    answer = post(f"/api/v1/{path}", over_http(text))
+    assert answer.status_code in (200, 422)
+    assert '"RL35' in answer.text
+    assert secret not in answer.text
 
 
 def test_the_command_finds_what_is_expected(as_golden, capsys, monkeypatch, tmp_path):

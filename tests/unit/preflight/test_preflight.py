@@ -155,6 +155,22 @@ def test_looking_here(monkeypatch, tmp_path):
     assert look_elsewhere(job, Node(name="box")) == Facts(engines=engines)
 
 
+def test_a_file_can_be_a_mounts_source(tmp_path):
+    (tmp_path / "model.pt").write_text("weights")
+    mounts = f"mounts: [{{hostPath: {tmp_path}/model.pt, mountPath: {tmp_path}/model.pt}}]"
+    job = load(JOB.replace("ray:\n", f"ray:\n        {mounts}\n")).job
+    assert job is not None
+    assert look_here(job, Node(name="box"), Home(tmp_path)).missing_mounts == frozenset()
+
+
+def test_what_is_kept_here_is_known(tmp_path):
+    job = load(JOB).job
+    assert job is not None
+    facts = look_here(job, Node(name="box"), Home(tmp_path / "home"))
+    assert facts.home == str(tmp_path / "home")
+    assert sys.prefix in facts.programs
+
+
 def test_where_the_node_is(monkeypatch):
     monkeypatch.setattr(module.socket, "gethostname", lambda: "me")
     here, there = Node(name="me", labels=default_labels("me")), Node(name="you", labels=default_labels("you"))
@@ -173,7 +189,7 @@ def test_checking_imports_nothing_heavy():
         f"file = Path({str(FOLDER / 'engine_none.yaml')!r})\n"
         "nodes = Inventory(nodes=[Node(name='box', labels=default_labels('box'), gpus=1)])\n"
         "preflight(load(file.read_text(), folder=file.parent), nodes)\n"
-        "heavy = ('ray', 'torch', 'jax', 'onnx', 'hydra', 'fastapi', 'sqlalchemy')\n"
+        "heavy = ('ray', 'torch', 'jax', 'onnx', 'hydra', 'fastapi', 'sqlalchemy', 'detect_secrets', 'requests')\n"
         "print([name for name in heavy if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
