@@ -17,8 +17,8 @@ from rlark.redactor import SHORTEST
 
 LARGEST = 32 * 1024
 """Bytes of a value; a variable of a process holds 128 KiB."""
-NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
-"""Names and keys."""
+NAME = re.compile(r"(?!\.+$)[A-Za-z0-9._-]{1,63}")
+"""Names and keys; dots alone would be lost on the way in an address."""
 
 
 class SecretMissing(NotFound):
@@ -124,7 +124,7 @@ class SecretStore:
         path = self._path(name)
         try:
             keys = tuple(sorted(self._read(name)))
-        except ValueError:
+        except (ValueError, PermissionError):
             keys = ()
         return Entry(name, keys, datetime.fromtimestamp(path.stat().st_mtime, UTC))
 
@@ -149,17 +149,17 @@ class SecretStore:
             os.close(handle)
 
 
-def check_names(name: str, key: str) -> None:
-    """Refuse what cannot be the name of a secret, or the key of one of its values.
+def check_names(name: str, *keys: str) -> None:
+    """Refuse what cannot be the name of a secret, or the keys of its values.
 
     Raises:
         UsageError: says which, and what can.
     """
-    for what, text in (("name", name), ("key", key)):
+    for what, text in (("name", name), *(("key", key) for key in keys)):
         if not NAME.fullmatch(text):
             raise UsageError(
                 f"{text[:100]!r} cannot be the {what} of a secret",
-                hint="1 to 63 of a-z, A-Z, 0-9, '-', '_' and '.'",
+                hint="1 to 63 of a-z, A-Z, 0-9, '-', '_' and '.', not all of them dots",
             )
 
 

@@ -159,10 +159,12 @@ class _PassedOn(Response):
 
 
 def _address(scope: Scope, port: int) -> URL:
-    """The same path and query there, as they came."""
-    path = scope.get("raw_path") or quote(scope["path"]).encode()
-    query = scope["query_string"]
-    return URL(f"http://127.0.0.1:{port}{(path + b'?' + query if query else path).decode('latin-1')}", encoded=True)
+    """The same path and query there, as they came; nothing of a path is ever taken for a host."""
+    path = (scope.get("raw_path") or b"").decode("latin-1")
+    if not path.startswith("/"):
+        path = quote(scope["path"])
+    query = scope["query_string"].decode("latin-1")
+    return URL.build(scheme="http", host="127.0.0.1", port=port, path=path, query_string=query, encoded=True)
 
 
 def _sent_on(request: Request) -> list[tuple[str, str]]:

@@ -26,7 +26,7 @@ class TokenFile:
     def matches(self, given: str) -> bool:
         """Compare in constant time; without a token in the file nothing matches."""
         token = self._read()
-        return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), token) and bool(token)
+        return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), token) and bool(token)
 
     def sign(self, text: str) -> str:
         """A signature that only who knows the token can make: 64 hexadecimal digits."""

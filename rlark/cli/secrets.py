@@ -48,7 +48,11 @@ def list_secrets(session: Session) -> None:
     )
 
 
-@secrets.command("set", short_help="Set a value, from a prompt, a pipe or a file.")
+@secrets.command(
+    "set",
+    short_help="Set a value, from a prompt, a pipe or a file.",
+    context_settings={"allow_extra_args": True},  # refused below: click would print what may be the value
+)
 @click.argument("name")
 @click.argument("key")
 @click.option("--from-file", metavar="FILE", type=click.Path(), help="Take the value from this file.")
@@ -58,7 +62,7 @@ def set_secret(session: Session, name: str, key: str, from_file: str | None) -> 
 
     The end of the line behind a value of one line does not belong to it. Attempts that run keep the old value.
     """
-    if "=" in key:
+    if "=" in name + key or click.get_current_context().args:
         raise UsageError(
             "a value is no argument: everybody on this machine could read it in the list of processes",
             hint="rlark secrets set NAME KEY asks for it; " + _PIPE.format(name="NAME", key="KEY"),

@@ -27,7 +27,7 @@ class Secrets:
         """Set a value.
 
         Args:
-            name: of the secret, 1 to 63 of a-z, A-Z, 0-9, '-', '_' and '.'.
+            name: of the secret, 1 to 63 of a-z, A-Z, 0-9, '-', '_' and '.', not all of them dots.
             key: within it, of the same form.
             value: at least four characters, so that it can be masked in logs.
 
@@ -45,8 +45,11 @@ class Secrets:
 
         Raises:
             NotFound: there is none.
+            UsageError: it cannot be the name of one.
         """
-        self._transport.request("DELETE", _path(name, key) if key is not None else _path(name))
+        keys = () if key is None else (key,)
+        check_names(name, *keys)
+        self._transport.request("DELETE", _path(name, *keys))
 
 
 def _path(*parts: str) -> str:

@@ -78,10 +78,13 @@ def test_names_and_keys_are_of_one_form(api, name):
 def test_a_name_never_leads_out_of_the_store(api):
     for path in ("..%2Ftoken/x", "%2E%2E%2Ftoken/x", "a%2Fb/x"):
         assert api.ask("PUT", f"{SECRETS}/{path}", json={"value": VALUE}).status_code in (400, 404)
-    put(api, "...", "...")  # of the form, so it is a name like others
-    assert names(api) == {"...": ["..."]}
+    for dots in ("%2E", "%2E%2E", "..."):  # clients take them for steps in a path, and ask for something else
+        assert "not all of them dots" in problem(put(api, dots, "x"), 400, "usage")["hint"]
+        assert "not all of them dots" in problem(put(api, "hub", dots), 400, "usage")["hint"]
+    put(api, "..a", "...b")  # of the form, so it is a name like others
+    assert names(api) == {"..a": ["...b"]}
     files = [path for path in api.home.root.parent.rglob("*") if path.is_file()]
-    assert [path.name for path in files if VALUE[:10] in path.read_text(errors="replace")] == ["....json"]
+    assert [path.name for path in files if VALUE[:10] in path.read_text(errors="replace")] == ["..a.json"]
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,17 @@ def test_paths_arrive_as_they_were_written(board, path):
     assert board.get(f"{BOARD}{path}").json()["path"] == f"{BOARD}{path}"
 
 
+@pytest.mark.parametrize(
+    "path", ["%2Fapi%2F@evil.example:80/x", "@evil.example/x", "//evil.example/x", "http://evil/x"]
+)
+def test_no_path_is_taken_for_a_host(path):
+    scope = {"path": "/api/x", "raw_path": path.encode(), "query_string": b"a=@evil.example"}
+    address = tensorboard._address(scope, 6006)
+    assert (address.host, address.port, address.user) == ("127.0.0.1", 6006, None)
+    assert address.raw_path == (path if path.startswith("/") else "/api/x")
+    assert address.raw_query_string == "a=@evil.example"
+
+
 @pytest.mark.parametrize("method", tensorboard.METHODS)
 def test_every_method_is_passed_on(board, method):
     content = b"run=1" if method in ("POST", "PUT", "PATCH") else b""

@@ -73,15 +73,17 @@ def test_at_a_terminal_it_is_asked_for_without_being_shown(
     assert stored(home) == VALUE
 
 
-@pytest.mark.parametrize("arguments", [("hub", f"token={VALUE}"), ("hub", "token", VALUE)])
+@pytest.mark.parametrize(
+    "arguments",
+    [("hub", f"token={VALUE}"), ("hub", "token", VALUE), (f"hub={VALUE}", "token"), ("hub", "to", "a", VALUE)],
+)
 def test_a_value_is_no_argument(rlark: Any, platform: Any, home: Any, arguments: tuple[str, ...]) -> None:
     result = rlark("secrets", "set", *arguments, stdin="other-value")
     assert result.code == 2
     assert stored(home) is None
-    if len(arguments) == 2:
-        assert "everybody on this machine could read it" in result.err
-        assert "< FILE" in result.err
-        assert VALUE not in result.err
+    assert "everybody on this machine could read it" in result.err
+    assert "< FILE" in result.err
+    assert VALUE not in result.err
 
 
 def test_what_cannot_be_kept_is_refused_with_a_hint(rlark: Any, platform: Any, home: Any) -> None:
@@ -89,6 +91,7 @@ def test_what_cannot_be_kept_is_refused_with_a_hint(rlark: Any, platform: Any, h
         (("hub", "token"), "", "fewer than 4 characters"),
         (("h ub", "token"), VALUE, "'h ub' cannot be the name"),
         (("hub", "to/ken"), VALUE, "'to/ken' cannot be the key"),
+        (("..", "token"), VALUE, "'..' cannot be the name"),
     ):
         result = rlark("secrets", "set", *arguments, stdin=stdin)
         assert result.code == 2, result.err

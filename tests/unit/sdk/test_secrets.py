@@ -25,6 +25,10 @@ def test_set_list_and_delete(api: Any, client: Client) -> None:
     for name, key in (("h/b", "token"), ("hub", "../token")):
         with pytest.raises(UsageError, match="cannot be the"):
             client.secrets.set(name, key, "a-value")
+        with pytest.raises(UsageError, match="cannot be the"):
+            client.secrets.delete(name, key)
+    with pytest.raises(UsageError, match="'' cannot be the name"):
+        client.secrets.delete("")
     assert client.secrets.list() == [entry]
     client.secrets.delete("hub")
     with pytest.raises(NotFound, match="there is none"):
