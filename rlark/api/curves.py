@@ -1,8 +1,13 @@
-"""Training curves: `metrics.jsonl` as columns, and its last line as progress."""
+"""Training curves: `metrics.jsonl` as columns, and its last line as progress.
+
+Only what was measured is told, numbers and when. A run may write any text beside them, a secret of its own among
+it, which nobody masks in a file that the run itself writes.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +22,7 @@ _OWN = {"iteration", "iterations", "time"}
 
 
 def lines(path: Path, offset: int = 0, *, most: int | None = None) -> Iterator[tuple[JsonObject, int]]:
-    """The whole lines behind an offset, each with the offset behind it; what is no JSON object is left out.
+    """The whole lines behind an offset, each with the offset behind it; what is no measurement is left out.
 
     Args:
         path: `metrics.jsonl`; a missing file has no lines.
@@ -92,8 +97,25 @@ def progress_of(line: JsonObject) -> Progress | None:
 
 
 def _object(raw: bytes) -> JsonObject | None:
+    """What a line measured, and its time; None where it is no JSON object."""
     try:
         value = json.loads(raw, parse_constant=lambda _: None)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    if not isinstance(value, dict):
+        return None
+    return {name: one for name, one in value.items() if _is_measured(one) or (name == "time" and _is_time(one))}
+
+
+def _is_measured(value: object) -> bool:
+    try:
+        return value is None or (isinstance(value, int | float) and math.isfinite(value))
+    except OverflowError:  # a whole number beyond every float
+        return False
+
+
+def _is_time(value: object) -> bool:
+    try:
+        return bool(datetime.fromisoformat(str(value)))
+    except ValueError:
+        return False

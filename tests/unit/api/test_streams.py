@@ -104,6 +104,23 @@ def test_curves_are_columns(api):
     assert body["metrics"]["recentSuccess"] == [None, None, None]
 
 
+def test_only_what_was_measured_is_told(api):
+    start(api)
+    line = {"iteration": 1, "iterations": 2, "token": "zYx-secret", "more": {"a": "zYx"}, "all": ["zYx"], "time": "zYx"}
+    append_line(api.folder().metrics, line)
+    with api.folder().metrics.open("a") as file:
+        file.write(
+            f'{{"iteration": 2, "iterations": 2, "loss": 1e999, "large": 1{"0" * 400}, "fine": 0.5, "t": "zYx"}}\n'
+        )
+    curves = api.get(f"{JOBS}/demo/metrics")
+    assert curves.json() == {"metrics": {"iteration": [1, 2], "iterations": [2, 2], "fine": [None, 0.5]}, "count": 2}
+    told = [m.data for m in follower(api).poll() if m.event == "metrics"]
+    assert told == [{"iteration": 1, "iterations": 2}, {"iteration": 2, "iterations": 2, "fine": 0.5}]
+    shown = api.get(f"{JOBS}/demo")
+    assert shown.json()["status"]["progress"] == {"iteration": 2, "iterations": 2, "metrics": {"fine": 0.5}}
+    assert "zYx" not in shown.text
+
+
 def test_curves_of_an_earlier_attempt_are_not_shown_as_this_ones(api):
     start(api).iterate(8, 8, meanReward=9.0)
     api.clock.advance(5)
