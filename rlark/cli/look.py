@@ -217,7 +217,8 @@ def _condition_text(item: JsonObject) -> str:
 def wait(session: Session, job_names: tuple[str, ...], timeout: float | None) -> int:
     """Wait until all these Jobs have ended.
 
-    Exit code: 0 all Succeeded, 100 one Failed, 103 one was Stopped, 101 not finished in time.
+    Exit code: 0 all Succeeded, 100 one Failed or missed the first signal that it expects, 103 one was Stopped,
+    101 not finished in time.
     """
     start = time.monotonic()
     ended = []
@@ -240,16 +241,20 @@ def wait(session: Session, job_names: tuple[str, ...], timeout: float | None) ->
 
 
 def outcome_code(record: JsonObject, *, of_the_run: bool = False) -> int:
-    """The exit code that tells how a Job ended.
+    """The exit code that tells how a Job ended; Succeeded without what it expects counts as Failed.
 
     Args:
         record: the Job's object.
         of_the_run: the run's own exit code, where it is one of a failure; 128 + n for a signal n.
     """
+    from rlark.spec.story import unkept
+
     status = status_of(record)
     code = status.get("exitCode")
     if of_the_run and isinstance(code, int) and code != 0:
         return code if code > 0 else 128 - code
+    if unkept(record):
+        return JobFailed.exit_code
     codes = {"Succeeded": OK, "Failed": JobFailed.exit_code, "Stopped": JobStopped.exit_code}
     return codes.get(str(status.get("phase")), NotFinished.exit_code)
 

@@ -54,8 +54,8 @@ def submit(
     """Check a Job, run it and follow it to its end; `-` reads it from standard input.
 
     Nothing is started while the check finds an error. Ctrl-C while following detaches: the Job goes on.
-    Exit code: 0 Succeeded, 100 Failed, 103 Stopped, 130 Ctrl-C, 3 invalid, 4 can never run here,
-    5 no platform, 6 token, 7 the name is taken.
+    Exit code: 0 Succeeded, 100 Failed or without the first signal that it expects, 103 Stopped, 130 Ctrl-C,
+    3 invalid, 4 can never run here, 5 no platform, 6 token, 7 the name is taken.
     """
     from rlark.preflight import preflight
 

@@ -156,17 +156,19 @@ class Job:
         return self._known_phase
 
     def check(self) -> Job:
-        """Give itself if the Job Succeeded, and raise otherwise: `rlark.run("job.yaml").check()`.
+        """Give itself if the Job Succeeded as it expects, and raise otherwise: `rlark.run("job.yaml").check()`.
 
         Raises:
-            JobFailed: it ended Failed.
+            JobFailed: it ended Failed, or without the first signal that it expects.
             JobStopped: it ended Stopped.
             NotFinished: it has not ended.
         """
+        from rlark.spec.story import unkept
+
         phase = self.phase
-        if phase == "Succeeded":
+        if phase == "Succeeded" and not unkept(self._record):
             return self
-        kind = {"Failed": JobFailed, "Stopped": JobStopped}.get(phase, NotFinished)
+        kind = {"Succeeded": JobFailed, "Failed": JobFailed, "Stopped": JobStopped}.get(phase, NotFinished)
         reason = " ".join(part for part in (self.status.get("reason"), self.status.get("message")) if part)
         message = f"{self.name} is {phase}{f': {reason}' if reason else ''}"
         raise kind(message, hint=f"rlark logs {self.name}; rlark events {self.name}", details={"status": self.status})

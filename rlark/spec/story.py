@@ -63,6 +63,22 @@ def points_at(job: JsonObject) -> PointsAt | None:
     return PointsAt(step=step.name, condition=step.condition, reason=step.reason, message=step.message, look=step.look)
 
 
+def unkept(job: JsonObject) -> str:
+    """What a Job that Succeeded states under `expect` and did not keep, in a sentence; empty for every other Job.
+
+    That can only be its first signal: a run goes on without it, while a missing output or a failed gate is a
+    failure of the Job.
+
+    Args:
+        job: the Job as `GET .../jobs/{name}` shows it.
+    """
+    seen = _Seen(job)
+    signal = seen.told(ConditionType.SIGNAL_SEEN)
+    if seen.phase is not Phase.SUCCEEDED or not seen.expect.get("firstSignal") or signal.true:
+        return ""
+    return signal.message or "its first signal was not seen"
+
+
 class _Told(NamedTuple):
     """A condition, or the lack of one."""
 

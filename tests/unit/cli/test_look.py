@@ -185,8 +185,24 @@ def test_wait_gives_up(rlark: Any, platform: Any) -> None:
     ],
 )
 def test_outcomes_as_exit_codes(status: dict[str, Any], code: int, of_the_run: int) -> None:
-    assert outcome_code({"status": status}) == code
-    assert outcome_code({"status": status}, of_the_run=True) == of_the_run
+    record = {"metadata": {"name": "demo"}, "status": status}
+    assert outcome_code(record) == code
+    assert outcome_code(record, of_the_run=True) == of_the_run
+
+
+def test_succeeded_without_what_it_expects_is_no_success_for_a_program(rlark: Any, platform: Any) -> None:
+    expected = ("--set", "spec.tasks[0].expect.firstSignal.pattern='iter 1/'")
+    for name, options, seen in (("in-time", expected, True), ("late", expected, False), ("unstated", (), False)):
+        submit(rlark, platform, name, *options)
+        worker = platform.worker(name)
+        worker.report("SignalSeen", status=seen, reason="SignalSeen" if seen else "NotSeen", message="as it came")
+        worker.finish(0, verified=seen if options else None)
+        platform.tick()
+    phases = {row[0]: row[1] for row in rlark("jobs").rows[1:]}
+    assert phases == dict.fromkeys(("in-time", "late", "unstated"), "Succeeded")
+    assert [rlark("wait", name).code for name in ("in-time", "late", "unstated")] == [0, 100, 0]
+    assert rlark("logs", "-f", "late").code == 100
+    assert rlark("wait", "in-time", "late").code == 100
 
 
 def test_events(rlark: Any, platform: Any) -> None:

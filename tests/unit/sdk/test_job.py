@@ -87,6 +87,15 @@ def test_check_raises_a_bad_end(api: Any, job_record: Make, phase: str, kind: ty
         job(api, record).check()
 
 
+def test_check_raises_where_the_first_signal_did_not_come(api: Any, job_record: Make) -> None:
+    late = {"type": "SignalSeen", "status": "False", "reason": "Stalled", "message": "no line matched"}
+    record = job_record(phase="Succeeded", reason="Completed", message="but is not verified", conditions=[late])
+    assert job(api, record).check().phase == "Succeeded"  # it was expected by nobody
+    record["spec"] = {"tasks": [{"expect": {"firstSignal": {"pattern": "iter 1/"}}}]}
+    with pytest.raises(JobFailed, match="demo is Succeeded: Completed but is not verified"):
+        job(api, record).check()
+
+
 def test_check_gives_a_good_one_back(api: Any, job_record: Make) -> None:
     held = job(api, job_record(phase="Succeeded"))
     assert held.check() is held
