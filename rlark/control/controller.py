@@ -224,10 +224,11 @@ class Controller:
             ConflictError: it is being deleted.
             ClusterError: TensorBoard is not installed, or does not start.
         """
-        record = self._keeper.find(name)
-        refuse_deleting(record)
-        events = event_folder(self._home, self._ledger.texts(name).plan)
-        return self._boards.open(name, record.uid, events, prefix)
+        with self._keeper.lock:  # else one could be started for a Job that is deleted meanwhile
+            record = self._keeper.find(name)
+            refuse_deleting(record)
+            events = event_folder(self._home, self._ledger.texts(name).plan)
+            return self._boards.open(name, record.uid, events, prefix)
 
     def patch_node(self, name: str, change: JsonObject) -> JsonObject:
         """Cordon (`{"spec": {"unschedulable": true}}`) or label a node.

@@ -235,7 +235,11 @@ def _completed(seen: _Seen) -> Step:
     if seen.completed:
         code = seen.status.get("exitCode")
         shown = "" if code is None else f"exit code {code}"
-        return seen.done(name, None, seen.status.get("finishedAt"), shown)
+        # the worker's last report comes after its look at the outputs, and the run was over before both
+        known = [
+            time for time in (seen.told(ConditionType.OUTPUTS_VERIFIED).time, seen.status.get("finishedAt")) if time
+        ]
+        return seen.done(name, None, min(known, default=None), shown)
     return seen.missing(name, None, "it runs", "rlark logs {job} -n 50" if seen.phase.ended else "rlark logs -f {job}")
 
 

@@ -38,7 +38,8 @@ def prove(folder: JobFolder, plan: Plan, watch: Watch, view: View, reports: Repo
     if verdict.checks:
         wrong = [f"{check.name}: {check.message}" for check in verdict.failed if check.name != FIRST_SIGNAL]
         reason = "NotVerified" if wrong else "Verified"
-        message = "; ".join(wrong) or "what was expected is there"
+        files = any(check.name != FIRST_SIGNAL for check in verdict.checks)
+        message = "; ".join(wrong) or ("what was expected is there" if files else "nothing was expected of its files")
         reports.write("OutputsVerified", not wrong, reason, message, {"verdict": verdict.to_json()})
     return verdict
 

@@ -85,6 +85,21 @@ def test_the_steps_stand_in_the_order_of_a_life_each_with_its_time(platform, liv
     assert where(platform) == ("run completed", "", "rlark logs -f demo")
 
 
+def test_a_run_is_over_before_its_outputs_are_looked_at(platform, lives):
+    def script(worker):
+        worker.begin()
+        worker.report("SignalSeen")
+        worker.clock.advance(1)
+        worker.report("OutputsVerified")
+        worker.clock.advance(1)
+        worker.finish(verified=True)
+
+    lives(expecting(), script)
+    times = [step.time for step in story(platform.reader.job("demo")) if step.time]
+    assert times[-2:] == sorted(times[-2:])
+    assert steps(platform)["run completed"].time[17:19] == "01"
+
+
 def test_nothing_expected_is_neither_missing_nor_proven(platform, lives):
     lives(job_text(), lambda worker: (worker.begin(), worker.finish()))
     assert where(platform) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -219,3 +220,23 @@ def test_the_controllers_verb(platform, monkeypatch):
     assert opened[1:] == [("end", "demo")]
     with pytest.raises(ConflictError):
         platform.controller.tensorboard("demo", "/x")
+
+
+def test_none_is_started_for_a_job_while_it_is_deleted(platform, monkeypatch):
+    platform.controller.submit(job_text())
+    keeper, boards, told = platform.controller._keeper, platform.controller._boards, []
+    find, deleting = keeper.find, threading.Thread(target=platform.controller.delete, args=("demo",))
+
+    def found_as_it_goes(name):
+        monkeypatch.setattr(keeper, "find", find)
+        record = find(name)
+        deleting.start()
+        deleting.join(0.1)
+        return record
+
+    monkeypatch.setattr(keeper, "find", found_as_it_goes)
+    monkeypatch.setattr(boards, "open", lambda *_: told.append("opened"))
+    monkeypatch.setattr(boards, "end", lambda _: told.append("ended"))
+    platform.controller.tensorboard("demo", "/x")
+    deleting.join(10)
+    assert told == ["opened", "ended"]

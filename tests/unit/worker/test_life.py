@@ -379,6 +379,7 @@ def test_a_stop_does_not_wait_for_the_stacks(start, monkeypatch):
 def test_what_prepare_prints_is_no_sign_of_life(start):
     signal_wanted = Signal(pattern="iter 1/", expected=True)
     attempt = start(prepare="echo iter 1/9", run="true", signal=signal_wanted).end()
+    assert attempt.report("OutputsVerified")["message"] == "nothing was expected of its files"
     assert attempt.report("SignalSeen")["reason"] == "NotSeen"
     attempt = start(2, prepare="true", run="echo iter 1/9 >&2", signal=signal_wanted).end()
     assert attempt.report("SignalSeen")["status"] is True
