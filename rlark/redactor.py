@@ -89,7 +89,9 @@ def _quoted(text: str) -> Iterator[str]:
 
 
 def _encoded(value: bytes) -> Iterator[str]:
-    """The value in base64, alone or amid something else, such as the name of a user before it."""
+    """The value in hexadecimal, and in base64: alone or amid something else, such as the name of a user before it."""
+    yield value.hex()
+    yield value.hex().upper()
     plain = base64.b64encode(value).decode()
     yield from _both_alphabets(plain)
     yield from _both_alphabets(plain.rstrip("="))
