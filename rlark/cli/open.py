@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from urllib.parse import quote
 
 import click
 
@@ -74,8 +73,8 @@ def tensorboard(session: Session, job_name: str, no_browser: bool) -> None:
     """Print a link to a Job's TensorBoard, good for 60 seconds and one browser; open it where there is a display."""
     from rlark.sdk.transport import JOBS
 
-    session.client.job(job_name)  # better now than in the browser
-    _link(session, f"{JOBS}/{quote(job_name, safe='')}/tensorboard/", no_browser)
+    job = session.client.job(job_name)  # that there is none is better told now than in the browser
+    _link(session, f"{JOBS}/{job.name}/tensorboard/", no_browser)
 
 
 def _link(session: Session, to: str, no_browser: bool) -> None:

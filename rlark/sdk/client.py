@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from rlark.errors import ClusterError
+from rlark.errors import ClusterError, NotFound
 from rlark.host.clock import Clock, SystemClock, new_id
 from rlark.sdk.follow import StreamEvent, follow
 from rlark.sdk.job import Job
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 JobSource = str | Path | Mapping[str, Any]
 """A Job: a file's name, its YAML text (more than one line), or the object itself."""
 PAGE = 200
+_NAME = re.compile(r"[a-z0-9-]+")
 PAUSES = (0.5, 1.5, 4.0)
 """Seconds before a submission without an answer is sent again; a killed Serve proxy is back within 5."""
 
@@ -182,7 +184,9 @@ class Client:
         Raises:
             NotFound: there is none.
         """
-        return Job(self.transport, self.transport.get(f"{JOBS}/{quote(name, safe='')}"))
+        if not _NAME.fullmatch(name):  # in an address it would lead to something else
+            raise NotFound(f"there is no job {name[:100]!r}", hint="see the names with: rlark jobs")
+        return Job(self.transport, self.transport.get(f"{JOBS}/{name}"))
 
     def jobs(self, *, labels: Mapping[str, str] | None = None, phase: str | None = None) -> list[Job]:
         """All Jobs, or those with these labels and in this phase."""

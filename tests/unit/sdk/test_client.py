@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import rlark
+from rlark.errors import NotFound
 from rlark.folder import Home, write_json
 from rlark.sdk import local
 from rlark.sdk.client import Client
@@ -221,3 +222,10 @@ def test_a_refusal_is_not_repeated(api: Any, client: Client) -> None:
     with pytest.raises(rlark.ConflictError):
         client.send("kind: Job\n")
     assert len(api.asked) == 1
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../nodes", "a/b", "a b", "a?x=1", "Demo", "demo\n"])
+def test_what_cannot_be_a_jobs_name_is_no_job(client: Client, api: Any, name: str) -> None:
+    with pytest.raises(NotFound, match="there is no job"):
+        client.job(name)
+    assert routes(api) == []
