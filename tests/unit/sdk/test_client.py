@@ -109,8 +109,8 @@ def test_one_job_by_name(api: Any, client: Client, job_record: Make) -> None:
     api.says(f"GET {JOBS}/demo", job_record())
     assert client.job("demo").name == "demo"
     with pytest.raises(rlark.ClusterError):
-        client.job("no/such")
-    assert routes(api)[-1] == f"GET {JOBS}/no%2Fsuch"
+        client.job("no-such")
+    assert routes(api)[-1] == f"GET {JOBS}/no-such"
 
 
 def follow_text(phase: str) -> bytes:
