@@ -62,6 +62,8 @@ def build_app(
         description="Checked, leased, placed and verified training jobs for robot policies, on Ray.",
         routes=[route for part in rooms for route in part.routes],
         redirect_slashes=False,
+        redoc_url=None,  # /docs shows the same, and each such page runs somebody else's script beside a session
+        swagger_ui_oauth2_redirect_url=None,
     )
     problems.install(app)
     describe(app)

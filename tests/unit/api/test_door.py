@@ -155,6 +155,8 @@ def test_the_document_describes_what_there_is(api):
     assert document["paths"][JOBS]["post"]["operationId"] == "submit_job"
     assert document["components"]["securitySchemes"]
     assert api.get("/docs").status_code == 200
+    for other in ("/redoc", "/docs/oauth2-redirect"):
+        problem(api.get(other), 404, "no_such_route")
     assert api.get("/").json()["docs"] == "/docs"
 
 
