@@ -1,13 +1,19 @@
-"""Bash's own opinion of a script, without running it."""
+"""Bash: where it is, and its own opinion of a script without running it."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 
 _COMPLAINT = re.compile(r"^[^:]*: line (?P<line>\d+): (?P<what>.*)$")
 _PATIENCE_S = 10.0
+
+
+def program() -> str:
+    """Where bash is, so that a PATH of the Job's own does not hide it."""
+    return shutil.which("bash") or "bash"
 
 
 def syntax_error(script: str) -> tuple[int, str] | None:

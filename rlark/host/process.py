@@ -182,10 +182,11 @@ def name(pid: int) -> str:
 
 
 def command(pid: int) -> str:
-    """The command line as the process shows it; empty when it is gone."""
+    """The command line as the process shows it, in one line; empty when it is gone."""
     try:
         raw = (PROC / str(pid) / "cmdline").read_bytes()
-        return (raw.replace(b"\0", b" ").decode(errors="replace").strip() or name(pid))[:_COMMAND_LENGTH]
+        shown = " ".join(raw.replace(b"\0", b" ").decode(errors="replace").split())
+        return (shown or name(pid))[:_COMMAND_LENGTH]
     except OSError:
         return ""
 

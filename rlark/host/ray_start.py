@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from rlark.errors import ClusterError
@@ -41,6 +42,7 @@ _FLAGS = (
 )
 _NO_FLAG = {"dashboard-metrics": "DASHBOARD_METRIC_PORT", "autoscaler-metrics": "AUTOSCALER_METRIC_PORT"}
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
+_LONGEST_REASON = 600
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -197,8 +199,11 @@ def head_flags(temp_dir: str) -> list[str]:
 
 
 def rays_reason(output: str) -> str:
-    """Ray's own reason in the output of a failed `ray start`: the last line of its traceback, or its last words."""
+    """Ray's own reason in the output of a failed `ray start`: what its traceback ends with, or its last words."""
     lines = [_ANSI.sub("", line).rstrip() for line in output.splitlines()]
     lines = [line for line in lines if line.strip()]
-    raised = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b.*", line)]
-    return (raised[-1] if raised else " ".join(lines[-2:])) or "it said nothing"
+    raised = [at for at, line in enumerate(lines) if re.match(r"[\w.]*(Error|Exception)\b.*", line)]
+    said = lines[raised[-1] :] if raised else lines[-2:]
+    if raised and not said[0].endswith(":"):  # with a colon it quotes a log
+        return said[0]
+    return shorten(" ".join(said), _LONGEST_REASON, placeholder=" ...") or "it said nothing"

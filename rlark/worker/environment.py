@@ -85,7 +85,7 @@ def run_environment(
 
 
 def head_environment(env: Mapping[str, str]) -> dict[str, str]:
-    """What of the run's environment the Job's own Ray head must start with, whatever prepare made of it."""
+    """What a Ray head and the run must agree on; one of the Job's own has it whatever prepare makes of it."""
     return {name: env[name] for name in _HEAD if name in env}
 
 

@@ -26,12 +26,15 @@ class Family:
         self._before: frozenset[ProcessId] = frozenset()
 
     def note_prepared(self) -> None:
-        """Remember what prepare has left in the background: it is the run's, not the head's."""
+        """Remember what prepare has left in the background: it and what it starts are the run's, not the head's."""
         self._before = frozenset(self._all())
 
     def newcomers(self) -> frozenset[ProcessId]:
         """What has come since, the bash and what shuts it in apart: the head, once `ray start` has ended."""
-        return frozenset(self._all()) - self._before - {self._shell.own} - set(self._shell.around)
+        now, around = self._all(), {self._shell.own, *self._shell.around}
+        old = self._before - around
+        below = (one for family in process.families(one.pid for one in old) for one in family)
+        return frozenset(now) - old - around - set(below)
 
     def run(self) -> list[ProcessId]:
         """The processes in which something of the run may be computed, parents first."""

@@ -34,6 +34,7 @@ from rlark.worker.outcome import (
     judge,
     prepare_failed,
     sandbox_failed,
+    told_changes,
 )
 from rlark.worker.own_head import OwnHead
 from rlark.worker.proof import first_cause, prove
@@ -169,11 +170,10 @@ class Life:
     def run(self) -> Outcome:
         """All steps up to the verdict."""
         self._out.write("RLINF_NODE_RANK: 0")
-        outcome = self._mount() or self._prepare() or (self._start_head() if self._head else self._attach())
-        if outcome is None:
-            self._start()
-            outcome = self._judge(self._follow())
-        return outcome
+        outcome = (
+            self._mount() or self._prepare() or (self._start_head() if self._head else self._attach()) or self._start()
+        )
+        return outcome or self._judge(self._follow())
 
     def end(self) -> list[str]:
         """End every process of the attempt that is left, and close the logs.
@@ -229,6 +229,8 @@ class Life:
             capture.marked.wait(MARK_S)  # so that what prepare printed stands before what follows
         family.note_prepared()
         self._reports.write("Prepared", True, "Prepared", "the prepare script is done")
+        for reason, message in told_changes(shell.changed()):
+            self._reports.write("Warning", True, reason, message)
         return None
 
     def _ended_early(self, ended: str) -> Outcome:
@@ -269,6 +271,8 @@ class Life:
             shell, family = self._open_shell()
         else:
             shell, family = self._shell, self._family
+            if taken := head.taken():
+                return _no_ray(self._reports, taken)
             shell.go()
         until = self._clock.monotonic() + START_TIMEOUT_S
         while (status := shell.head()) is None:
@@ -279,7 +283,8 @@ class Life:
             if self._clock.monotonic() > until:
                 return _no_ray(self._reports, head.overdue)
             self._clock.sleep(LOOK_S)
-        wrong = head.failure(status) if status else head.check(family.newcomers())
+        started = family.newcomers()
+        wrong = head.failure(status, started) if status else head.check(started)
         if wrong:
             return _no_ray(self._reports, wrong)
         self._lease = head.lease
@@ -306,17 +311,23 @@ class Life:
         )
         self._reports.write("RayReady", True, "RayReady", message)
 
-    def _start(self) -> None:
-        """Begin the run."""
+    def _start(self) -> Outcome | None:
+        """Begin the run; the outcome where it cannot be shut in."""
         self._out.write("Executing run script...")
         shell, family = (self._shell, self._family) if self._shell and self._family else self._open_shell()
         self._watch.start(shell, family, self._head)
         if self._plan.prepare or self._head:
             shell.go()
+        while not (shell.begun or shell.poll() is not None or self._watch.must_end()):
+            self._clock.sleep(process.POLL_S)
+        if shell.poll() is not None and not shell.begun:
+            self._err.finish(DRAIN_S)
+            return sandbox_failed(list(self._err.last))
         run = shell.own
         pid = run.pid if run else shell.pid
         data = {"run": run.to_json() if run else None}
         self._reports.write("Started", True, "Started", f"the run is process {pid}", data)
+        return None
 
     def _open_shell(self) -> tuple[Shell, Family]:
         plan, folder, watch = self._plan, self._folder, self._watch
@@ -329,8 +340,9 @@ class Life:
             self._out.follow(out, watch.hear, self._mark)
             self._err.follow(err, watch.hear, self._mark)
 
-        head = self._head.script(head_environment(env)) if self._head else ""
-        scripts = Scripts(folder, plan, self._mark or "", head)
+        fixed = head_environment(env)
+        head = self._head.script(fixed) if self._head else ""
+        scripts = Scripts(folder, plan, self._mark or "", head, fixed)
         self._shell = Shell(scripts, env=env, work=folder.work, output=follow, fence=self._fence)
         self._family = Family(self._shell, self._head, self._clock)
         return self._shell, self._family
@@ -360,8 +372,6 @@ class Life:
         """Hold what the run claims against its files."""
         assert self._shell is not None
         self._watch.finish()
-        if not ended and not self._shell.begun:
-            return sandbox_failed(list(self._err.last))
         verdict = prove(self._folder, self._plan, self._watch, self._view, self._reports)
         return judge(
             self._plan,

@@ -17,6 +17,7 @@ DISK_FULL = "DiskFull"
 FIRST_SIGNAL = "first signal"
 GATE = "quality gate"
 _SHOWN = 300
+_OPTIONS = {"errexit": "+e", "pipefail": "+o pipefail"}
 _NO_SPACE = ("No space left on device", "Disk quota exceeded", "[Errno 28]")
 
 
@@ -76,6 +77,25 @@ def sandbox_failed(complaints: Sequence[str]) -> Outcome:
     said = next((line.strip() for line in reversed(complaints) if line.strip()), "it said nothing")
     message = f"bubblewrap could not shut the Job in: {said[:_SHOWN]}; `rlark doctor` says whether it works here"
     return Outcome(False, "SandboxFailed", message)
+
+
+def told_changes(changed: Sequence[str]) -> list[tuple[str, str]]:
+    """What is said of a prepare script that has changed what it better had not: reasons and messages.
+
+    Args:
+        changed: names of the platform's variables, and `errexit` or `pipefail` where it has turned them off.
+    """
+    options = [name for name in changed if name in _OPTIONS]
+    variables = sorted(set(changed) - set(options))
+    told = []
+    if variables:
+        names = ", ".join(variables)
+        message = f"the prepare script changes {names}: the run sees its values, a Ray head the platform's"
+        told.append(("VariableChanged", message))
+    if options:
+        names, what = " and ".join(f"`set {_OPTIONS[name]}`" for name in options), "a command that fails may be missed"
+        told.append(("ShellOptionOff", f"the prepare script leaves {names} behind: {what} in the run script"))
+    return told
 
 
 def prepare_failed(trouble: Trouble, text: str) -> Outcome:

@@ -134,13 +134,36 @@ class OwnHead:
             log=shlex.quote(str(self._files.ray_log)),
         )
 
-    def failure(self, status: int) -> str:
-        """Why `ray start` did not start it, in Ray's own words."""
+    def taken(self, started: frozenset[ProcessId] = frozenset()) -> str:
+        """Which of its ports somebody else has taken since they were chosen; empty when none is.
+
+        Args:
+            started: the head's own processes, where there are some.
+        """
+        names = {port: name for name, port in self._ports.numbers.items()}
+        for one in ports.listeners():
+            if one.port in names:
+                holders = ports.socket_owners({one.inode})
+                if not holders or not started.issuperset(holders):
+                    who = ports.holder(one.port) or "somebody"
+                    return (
+                        f"port {one.port} ({names[one.port]}), chosen for the Job's Ray head, was taken by {who}; "
+                        f"a prepare script must not listen there, else `rlark start {self._plan.job}` chooses anew"
+                    )
+        return ""
+
+    def failure(self, status: int, started: frozenset[ProcessId]) -> str:
+        """Why `ray start` did not start it, in Ray's own words.
+
+        Args:
+            status: what `ray start` exited with.
+            started: the processes that it has left all the same.
+        """
         try:
             said = self._files.ray_log.read_text(encoding="utf-8", errors="replace")
         except OSError:
             said = ""
-        reason = ray_start.rays_reason(said)
+        reason = "; ".join(part for part in (ray_start.rays_reason(said), self.taken(started)) if part)
         return f"the Job's Ray head did not start (ray start exited with {status}): {reason}; {self._see}"
 
     @property
@@ -224,7 +247,7 @@ class OwnHead:
             keep_logs(self._temp, self._files.ray_log, target, mask)
         with contextlib.suppress(OSError):  # the platform tries again when it takes the lease back
             ray_start.remove_temp_dir(self._temp)
-            for path in (self.token, self._files.processes, self._files.state):
+            for path in (self.token, self._files.processes, self._files.state, self._files.ray_log):
                 path.unlink(missing_ok=True)
         self._block.close()
 

@@ -1,21 +1,24 @@
 """The attempt's scripts on disk: what its one bash runs, step by step, and how it tells the worker.
 
 The bash writes lines to a pipe: `shell PID`, `failed STATUS LINE FILE` where a prepare script failed,
-`prepared` when it is done, `head STATUS` when `ray start` has ended, and, where another bash holds
-what is fenced in, `holder PID` and `ended STATUS`. After `prepared` and `head` it waits until the worker lets it go on.
+`prepared` when it is done, `changed WHAT` for what it has changed that it better had not, `head STATUS` when
+`ray start` has ended, and, where another bash holds what is fenced in, `holder PID` and `ended STATUS`. After
+`prepared` and `head` it waits until the worker lets it go on.
 """
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rlark.folder import JobFolder, write_text
+from rlark.host import bash
 from rlark.plan.plan import Plan
 
-BASH = ("bash", "-e", "-o", "pipefail")
+_OPTIONS = ("errexit", "pipefail")
+_NO_WATCH: Mapping[str, str] = {}
 _SHELL = """\
 printf "shell %s\\n" "$$" >&{told}
 """
@@ -27,6 +30,7 @@ trap '__rlark="$? $LINENO"; if [[ $BASH_SUBSHELL == 0 && $- == *e* ]]; then
 source {prepare}
 if [[ $(trap -p ERR) == *__rlark* ]]; then trap - ERR; fi
 set +E
+{looks}
 printf "%s\\n" {mark}
 printf "%s\\n" {mark} >&2
 printf "prepared\\n" >&{told}
@@ -50,12 +54,16 @@ if [[ -z $(trap -p EXIT) ]]; then exec {command}; fi
 _RUN = "source {run}\n"
 _HOLD = """\
 # The first of the fenced: all behind the fence is killed with it, so it stays until what the run
-# has left, the Ray head too, has ended in order. The run gets a process group of its own.
+# has left, the Ray head too, has ended in order. The run gets a process group of its own. It is
+# waited for without job control, so that one that is halted by SIGSTOP is not taken for ended.
 trap : TERM INT HUP
 printf "holder %s\\n" "$$" >&{told}
 exec {{stderr}}>&2 2>/dev/null
 set -m
-{bash} {start} 2>&"$stderr" {{stderr}}>&- {hold}<&-
+{bash} {start} 2>&"$stderr" {{stderr}}>&- {hold}<&- &
+set +m
+while kill -0 "$!"; do wait "$!"; done  # a signal to this bash cuts a wait short
+wait "$!"
 status=$?
 printf "ended %s\\n" "$status" >&{told}
 read -r _ <&{hold}
@@ -81,7 +89,9 @@ class Pipes:
 class Scripts:
     """The attempt's scripts on disk, readable by their owner only."""
 
-    def __init__(self, folder: JobFolder, plan: Plan, mark: str, head: str = "") -> None:
+    def __init__(
+        self, folder: JobFolder, plan: Plan, mark: str, head: str = "", watched: Mapping[str, str] = _NO_WATCH
+    ) -> None:
         """Say what is run.
 
         Args:
@@ -89,6 +99,7 @@ class Scripts:
             plan: holds the texts and the engine's command.
             mark: a line that the shell prints to both streams between prepare and the run.
             head: a script that starts the Job's own Ray head; empty where there is none.
+            watched: variables that prepare should leave as they are; it is told which it does not.
         """
         self.folder = folder.scripts
         self.prepare = self.folder / "prepare.sh"
@@ -99,6 +110,7 @@ class Scripts:
         self._plan = plan
         self._mark = mark
         self._head_text = head
+        self._watched = watched
 
     @property
     def held(self) -> bool:
@@ -108,7 +120,7 @@ class Scripts:
     @property
     def argv(self) -> Sequence[str]:
         """What is started."""
-        return ("bash", str(self._hold)) if self.held else (*BASH, str(self._start))
+        return (bash.program(), "-p", str(self._hold)) if self.held else (*_bash(), str(self._start))
 
     def write(self, pipes: Pipes) -> None:
         """Write them.
@@ -122,7 +134,7 @@ class Scripts:
         if self._plan.prepare:
             write_text(self.prepare, _ended(self._plan.prepare))
             prepare, mark = shlex.quote(str(self.prepare)), shlex.quote(self._mark)
-            parts.append(_PREPARE.format(told=told, go=go, prepare=prepare, mark=mark))
+            parts.append(_PREPARE.format(told=told, go=go, prepare=prepare, mark=mark, looks=self._looks(told)))
         if self._head_text:
             write_text(self._head, self._head_text)
             parts.append(_HEAD.format(told=told, go=go, head=shlex.quote(str(self._head))))
@@ -136,7 +148,17 @@ class Scripts:
         write_text(self._start, "\n".join(parts))
         if self.held:
             start = shlex.quote(str(self._start))
-            write_text(self._hold, _HOLD.format(bash=shlex.join(BASH), start=start, told=told, hold=pipes.hold))
+            write_text(self._hold, _HOLD.format(bash=shlex.join(_bash()), start=start, told=told, hold=pipes.hold))
+
+    def _looks(self, told: int) -> str:
+        """Lines that tell what prepare has changed."""
+        tests = {name: f'"${{{name}-}}" == {shlex.quote(value)}' for name, value in self._watched.items()}
+        tests |= {option: f"-o {option}" for option in _OPTIONS}
+        return "\n".join(f'[[ {test} ]] || printf "changed {what}\\n" >&{told}' for what, test in tests.items())
+
+
+def _bash() -> tuple[str, ...]:
+    return (bash.program(), "-e", "-o", "pipefail")
 
 
 def line_of(script: str, number: int) -> str:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from rlark.redactor import Redactor
 
 MOST = 64 * 1024 * 1024
-"""Bytes that are kept; of more, the newest files."""
+"""Bytes that are kept; of more, the newest files that fit."""
 
 
 def keep_logs(temp_dir: Path, start_log: Path, target: Path, mask: Redactor) -> None:
-    """Copy the logs of every session of a head, secrets masked, and move what `ray start` said beside them.
+    """Copy what `ray start` said and the logs of every session of a head, secrets masked.
 
     Args:
         temp_dir: Ray's temporary directory.
@@ -27,13 +26,12 @@ def keep_logs(temp_dir: Path, start_log: Path, target: Path, mask: Redactor) -> 
     """
     files = sorted(_logs(temp_dir), key=lambda one: one[1].st_mtime, reverse=True)
     if start_log.exists():
-        target.mkdir(mode=0o700, exist_ok=True)
-        shutil.move(start_log, target / start_log.name)
+        _copy(start_log, target / start_log.name, mask)
     room = MOST
     for path, facts in files:
+        if facts.st_size > room:
+            continue
         room -= facts.st_size
-        if room < 0:
-            break
         inside = path.relative_to(temp_dir).parts[2:]  # below session_*/logs; a second session is rare
         _copy(path, target.joinpath(*inside), mask)
 

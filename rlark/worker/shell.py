@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import re
 import select
@@ -20,6 +21,8 @@ from rlark.host.sandbox import Fence, fenced
 from rlark.worker.scripts import Pipes, Scripts
 
 _PR_SET_PDEATHSIG = 1
+_DESCRIPTORS = 200
+"""The shell's pipes have higher numbers than scripts choose for descriptors of their own."""
 _COMPLAINT = re.compile(r"^(?P<file>[^:]+): line (?P<line>\d+): (?P<what>.*)$")
 
 
@@ -64,9 +67,9 @@ class Shell:
         Raises:
             OSError: bash cannot be started, or the disk is full.
         """
-        self._told, told = os.pipe()
-        go, self._go = os.pipe()
-        hold, self._hold = os.pipe()
+        self._told, told = _pipe()
+        go, self._go = _pipe()
+        hold, self._hold = _pipe()
         out, out_end = os.pipe()
         err, err_end = os.pipe()
         theirs = (told, go, hold, out_end, err_end)
@@ -152,6 +155,10 @@ class Shell:
         """Whether the prepare script is done and the shell waits to go on."""
         return b"prepared\n" in self._listen()
 
+    def changed(self) -> list[str]:
+        """What the prepare script has changed that it better had not: variables, and `errexit` and `pipefail`."""
+        return re.findall(r"^changed (\w+)$", self._listen().decode(errors="replace"), re.MULTILINE)
+
     def head(self) -> int | None:
         """What `ray start` exited with, once it has and the shell waits to go on."""
         return self._last("head")
@@ -211,6 +218,15 @@ class Shell:
             if found and found["file"] == str(self._scripts.prepare):
                 return int(found["line"]), found["what"]
         return 0, ""
+
+
+def _pipe() -> tuple[int, int]:
+    """Both ends of a pipe, to read and to write."""
+    ends = os.pipe()
+    read, write = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, _DESCRIPTORS) for end in ends)
+    for end in ends:
+        os.close(end)
+    return read, write
 
 
 def _end_with_worker() -> Callable[[], None]:

@@ -36,7 +36,7 @@ def dump(processes: Iterable[ProcessId], answering: Iterable[ProcessId] = ()) ->
     tool = _tool()
     lines: list[str] = []
     for one in list(processes)[:MOST]:
-        shown = " ".join(process.describe(one).split())
+        shown = process.describe(one)
         if not any(name in shown for name in _INTERPRETERS):
             lines.append(f"--- {shown}: no Python process")
             continue

@@ -129,6 +129,11 @@ def test_what_is_not_said_is_left_to_ray(config):
             "ValueError: Failed to bind to 127.0.0.1:8265",
         ),
         ("\x1b[31mray.exceptions.RayError: no\x1b[0m\nsomething after\n", "ray.exceptions.RayError: no"),
+        (
+            "RuntimeError: Failed to start GCS. Last 1 lines of error files:\n[2026] the port is 12500.\n\n.See logs\n",
+            "RuntimeError: Failed to start GCS. Last 1 lines of error files: [2026] the port is 12500. .See logs",
+        ),
+        ("ValueError: all of it:\n" + "word " * 200, "ValueError: all of it: " + "word " * 114 + "..."),
         ("Usage: ray start\n\nError: No such option\n", "Error: No such option"),
         ("first\nsecond\n\nthird\n", "second third"),
         ("", "it said nothing"),

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from rlark.folder import JobFolder, write_json
+from rlark.host import sandbox
 from rlark.plan.node import Device, HeadAddress, Lease
 from rlark.plan.plan import Plan
 from rlark.worker.__main__ import main
@@ -176,6 +177,8 @@ def start(options):
                 sys.exit(2)
     record = {{"options": given, "cwd": os.getcwd(), "env": dict(os.environ), "stdin": sys.stdin.read()}}
     (here / "record.json").write_text(json.dumps(record))
+    while "FAKE_RAY_WAITS_FOR" in os.environ and not Path(os.environ["FAKE_RAY_WAITS_FOR"]).exists():
+        time.sleep(0.01)
     if how == "fails":
         print("Traceback (most recent call last):\n  File x\nConnectionError: Ray is trying to start at 1.2.3.4:6379")
         sys.exit(1)
@@ -204,15 +207,40 @@ start(sys.argv[2:]) if sys.argv[1] == "start" else stop()
 '''
 
 
-@pytest.fixture
-def ray(tmp_path: Path) -> Path:
+@dataclass
+class FakeRay:
     """A folder with a program `ray` that stands for Ray's."""
+
+    folder: Path
+
+    @property
+    def path(self) -> str:
+        """A PATH on which it comes first."""
+        return f"{self.folder}:{os.environ['PATH']}"
+
+    @property
+    def started(self) -> bool:
+        return (self.folder / "record.json").exists()
+
+    @property
+    def record(self) -> dict:
+        """What it was started with."""
+        return json.loads((self.folder / "record.json").read_text())
+
+    @property
+    def temp_dir(self) -> Path:
+        """The private folder around that of its sockets."""
+        return Path(self.record["options"]["temp-dir"]).parent
+
+
+@pytest.fixture
+def ray(tmp_path: Path) -> FakeRay:
     folder = tmp_path / "ray"
     folder.mkdir()
     program = folder / "ray"
     program.write_text(FAKE_RAY.format(python=sys.executable))
     program.chmod(0o755)
-    return folder
+    return FakeRay(folder)
 
 
 @pytest.fixture
@@ -251,3 +279,32 @@ def start(tmp_path: Path, head: str) -> Iterator[Callable[..., Attempt]]:
     for attempt in started:
         if attempt.process.poll() is None:
             attempt.stop()
+
+
+FENCES = [
+    "none",
+    pytest.param(
+        "bubblewrap", marks=pytest.mark.skipif(bool(sandbox.unavailable()), reason="bubblewrap does not work here")
+    ),
+]
+
+
+@pytest.fixture(params=FENCES)
+def begin(start, ray: FakeRay, request) -> Callable[..., Attempt]:
+    """Starts a worker whose Job has a Ray head of its own, with and without a fence."""
+
+    def begin(how: str = "", env: dict[str, str] | None = None, number: int = 1, **plan: object) -> Attempt:
+        variables = {"PATH": ray.path, "FAKE_RAY": how} | (env or {})
+        return start(number, head="job", sandbox=request.param, env=variables, **plan)
+
+    return begin
+
+
+@pytest.fixture
+def bare(start, ray: FakeRay) -> Callable[..., Attempt]:
+    """The same without a fence, for what a fence has no part in."""
+
+    def begin(how: str = "", env: dict[str, str] | None = None, number: int = 1, **plan: object) -> Attempt:
+        return start(number, head="job", env={"PATH": ray.path, "FAKE_RAY": how} | (env or {}), **plan)
+
+    return begin

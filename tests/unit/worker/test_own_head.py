@@ -11,57 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from rlark.cluster.on_ray import remains
 from rlark.host import process, sandbox
 from rlark.plan.node import Device
 from rlark.plan.plan import Output, Plan, PlannedMount, Signal
 from rlark.worker import own_head
 
-FENCES = [
-    "none",
-    pytest.param(
-        "bubblewrap", marks=pytest.mark.skipif(bool(sandbox.unavailable()), reason="bubblewrap does not work here")
-    ),
-]
-
-
-def gone(pid: int) -> bool:
-    until = time.monotonic() + 3
-    while process.identify(pid) is not None:
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-@pytest.fixture(params=FENCES)
-def begin(start, ray, request):
-    """Starts a worker whose Job has a head of its own, with and without a fence."""
-
-    def begin(how="", env=None, number=1, **plan):
-        path = {"PATH": f"{ray}:{os.environ['PATH']}", "FAKE_RAY": how}
-        return start(number, head="job", sandbox=request.param, env=path | (env or {}), **plan)
-
-    return begin
-
-
-@pytest.fixture
-def bare(start, ray):
-    """The same without a fence, for what a fence has no part in."""
-
-    def begin(how="", env=None, number=1, **plan):
-        path = {"PATH": f"{ray}:{os.environ['PATH']}", "FAKE_RAY": how}
-        return start(number, head="job", env=path | (env or {}), **plan)
-
-    return begin
-
-
-def record(ray: Path) -> dict:
-    return json.loads((ray / "record.json").read_text())
-
-
-def temp_dir(ray: Path) -> Path:
-    return Path(record(ray)["options"]["temp-dir"]).parent
+NAMES = ("one", "two")
 
 
 # ---- to the good end
@@ -70,7 +25,7 @@ def temp_dir(ray: Path) -> Path:
 def test_what_prepare_sets_up_ray_and_the_run_find(begin, ray):
     attempt = begin(prepare="export PREPVAR=yes\ncd /tmp", run='echo "$PREPVAR in $PWD"').end()
     assert attempt.outcome["reason"] == "Completed"
-    address = f"127.0.0.1:{record(ray)['options']['port']}"
+    address = f"127.0.0.1:{ray.record['options']['port']}"
     assert attempt.log() == [
         "RLINF_NODE_RANK: 0",
         "Executing prepare script...",
@@ -83,7 +38,7 @@ def test_what_prepare_sets_up_ray_and_the_run_find(begin, ray):
         "yes in /tmp",
         "Stopping Ray cluster...",
     ]
-    assert (record(ray)["env"]["PREPVAR"], record(ray)["cwd"], record(ray)["stdin"]) == ("yes", "/tmp", "")
+    assert (ray.record["env"]["PREPVAR"], ray.record["cwd"], ray.record["stdin"]) == ("yes", "/tmp", "")
     assert attempt.report("RayReady")["message"] == f"the Job's own head at {address} answers"
     assert attempt.steps == ["Worker", "Prepared", "RayReady", "Started", "Outcome"]
 
@@ -97,7 +52,7 @@ def test_without_a_prepare_script_the_head_comes_first_too(bare, ray):
 def test_ray_is_started_with_what_is_leased_and_no_more(bare, ray):
     leased = {"cpus": 1.5, "memory": 2**30, "devices": [Device(id="GPU-b"), Device(id="5")], "node_id": "ab12"}
     bare(prepare="export CUDA_VISIBLE_DEVICES=0,1,2 RAY_ADDRESS=auto", run="true", leased=leased).end()
-    options, env = record(ray)["options"], record(ray)["env"]
+    options, env = ray.record["options"], ray.record["env"]
     assert (options["num-cpus"], options["num-gpus"], options["memory"]) == ("2", "2", str(2**30))
     assert env["CUDA_VISIBLE_DEVICES"] == "GPU-b,5"
     assert env["RAY_ADDRESS"] == f"127.0.0.1:{options['port']}"
@@ -108,15 +63,15 @@ def test_ray_is_started_with_what_is_leased_and_no_more(bare, ray):
 
 def test_a_lease_without_gpus_shows_none(bare, ray):
     bare(run="true", leased={"devices": [], "cpus": 0}).end()
-    assert (record(ray)["options"]["num-gpus"], record(ray)["env"]["CUDA_VISIBLE_DEVICES"]) == ("0", "")
-    assert record(ray)["options"]["num-cpus"] == "1"
+    assert (ray.record["options"]["num-gpus"], ray.record["env"]["CUDA_VISIBLE_DEVICES"]) == ("0", "")
+    assert ray.record["options"]["num-cpus"] == "1"
 
 
 def test_the_run_is_told_its_head_before_ray_starts(bare, ray):
     shown = 'echo "$RAY_ADDRESS $RLARK_RAY_PORT $RLINF_NODE_RANK $RLARK_TOTAL_NODES $RLARK_TASK_ROLE $RAY_AUTH_MODE"'
     token = "stat -c %a $RAY_AUTH_TOKEN_PATH; wc -c < $RAY_AUTH_TOKEN_PATH"
     attempt = bare(prepare=f"{shown}; {token}", run=f"{shown}; {token}; cat $RAY_AUTH_TOKEN_PATH").end()
-    port = record(ray)["options"]["port"]
+    port = ray.record["options"]["port"]
     told = [f"127.0.0.1:{port} {port} 0 1 worker token", "600", "65"]
     assert attempt.log()[2:5] == told
     assert attempt.log()[-5:] == [*told, "***", "Stopping Ray cluster..."]
@@ -127,24 +82,23 @@ def test_the_platforms_ray_job_does_not_reach_the_run(bare, ray, monkeypatch):
     monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
     attempt = bare(run="env | grep -c RAY_JOB || true").end()
     assert attempt.log()[-2] == "0"
-    assert "RAY_JOB_CONFIG_JSON_ENV_VAR" not in record(ray)["env"]
+    assert "RAY_JOB_CONFIG_JSON_ENV_VAR" not in ray.record["env"]
 
 
 @pytest.mark.parametrize("name", ["demo-x2k9z", "demo-9abcd", "demo-7"])
 def test_whatever_its_name_its_rank_is_0(start, ray, name):
-    env = {"PATH": f"{ray}:{os.environ['PATH']}"}
+    env = {"PATH": ray.path}
     attempt = start(name=name, head="job", env=env, run='echo "rank $RLINF_NODE_RANK"').end()
     assert (attempt.log()[0], attempt.log()[-2]) == ("RLINF_NODE_RANK: 0", "rank 0")
 
 
 def test_two_heads_at_once_share_neither_ports_nor_folders(start, ray, tmp_path):
     run = f"touch {tmp_path}/up-$RLARK_JOB; while [ $(ls {tmp_path}/up-* | wc -l) -lt 2 ]; do sleep 0.05; done"
-    prepare = (
-        f"mkdir {tmp_path}/ray-$RLARK_JOB; cp {ray}/ray {tmp_path}/ray-$RLARK_JOB; PATH={tmp_path}/ray-$RLARK_JOB:$PATH"
-    )
-    both = [start(name=name, head="job", prepare=prepare, run=run) for name in ("one", "two")]
+    own = f"{tmp_path}/ray-$RLARK_JOB"
+    prepare = f"mkdir {own}; cp {ray.folder}/ray {own}; PATH={own}:$PATH"
+    both = [start(name=name, head="job", prepare=prepare, run=run) for name in NAMES]
     assert [attempt.end().outcome["reason"] for attempt in both] == ["Completed", "Completed"]
-    one, two = (record(tmp_path / f"ray-{name}")["options"] for name in ("one", "two"))
+    one, two = (json.loads((tmp_path / f"ray-{name}" / "record.json").read_text())["options"] for name in NAMES)
     ports = [{value for key, value in options.items() if "port" in key} for options in (one, two)]
     assert len(ports[0]) == 11
     assert not ports[0] & ports[1]
@@ -187,7 +141,7 @@ def test_its_own_logs_are_kept_masked_and_nothing_else(begin, ray):
     assert {path.name for path in kept.iterdir()} == {"raylet.out", "ray-start.log"}
     assert (kept / "raylet.out").read_text() == "the key is ***"
     assert "Ray runtime started." in (kept / "ray-start.log").read_text()
-    assert not temp_dir(ray).exists()
+    assert not ray.temp_dir.exists()
     assert list(attempt.folder.head.iterdir()) == []
 
 
@@ -196,164 +150,55 @@ def test_the_head_ends_after_the_run_and_in_order(begin, ray, tmp_path):
     late = f"({trap}; touch {tmp_path}/up; while :; do sleep 0.05; done) &"
     attempt = begin(run=f"{late}\nwhile [ ! -e {tmp_path}/up ]; do sleep 0.02; done").end()
     assert attempt.outcome["reason"] == "Completed"
-    assert float((ray / "raylet-ended").read_text()) > float((tmp_path / "late").read_text())
+    assert float((ray.folder / "raylet-ended").read_text()) > float((tmp_path / "late").read_text())
     assert attempt.outcome["data"]["survivors"] == []
 
 
-# ---- to the bad end
+def test_descriptors_that_prepare_opens_are_not_those_that_the_worker_listens_to(begin):
+    opens = 'for n in {3..30}; do eval "exec $n>&1"; done'
+    attempt = begin(prepare=opens, run="echo up").end()
+    assert (attempt.outcome["reason"], attempt.log()[-2]) == ("Completed", "up")
 
 
-@pytest.mark.parametrize(
-    ("script", "reason", "message"),
-    [
-        ("false; echo x", "PrepareFailed", "the prepare script failed at line 1 with status 1: false; echo x"),
-        ("exit 0", "PrepareExited", "ended the shell with status 0 before the run could begin"),
-    ],
-)
-def test_a_prepare_script_that_fails_starts_no_ray(begin, ray, script, reason, message):
-    attempt = begin(prepare=script, run="echo never").end()
-    assert (attempt.outcome["reason"], attempt.outcome["data"]["exitCode"]) == (reason, None)
-    assert message in attempt.outcome["message"]
-    assert not (ray / "record.json").exists()
-    assert "never" not in attempt.log()
-
-
-@pytest.mark.parametrize(
-    ("run", "code"),
-    [("echo a; (exit 7); echo never", 7), ("false | cat; echo never", 1), ("exit 3", 3), ("exit 300", 44)],
-)
-def test_the_exit_code_is_the_truth(begin, run, code):
-    attempt = begin(run=run).end()
-    assert (attempt.outcome["reason"], attempt.outcome["data"]["exitCode"]) == ("RunFailed", code)
-    assert "never" not in attempt.log()
-
-
-def test_a_head_that_does_not_start_fails_at_once_with_rays_reason(begin, ray):
-    began = time.monotonic()
-    attempt = begin("fails", run="echo never").end()
-    assert time.monotonic() - began < 5
-    assert attempt.outcome["reason"] == "RayNotReady"
-    assert attempt.outcome["message"] == (
-        "the Job's Ray head did not start (ray start exited with 1): "
-        "ConnectionError: Ray is trying to start at 1.2.3.4:6379; see logs/attempt-1/ray/ray-start.log"
-    )
-    assert attempt.report("RayReady")["status"] is False
-    assert "Traceback" in (attempt.folder.logs(1) / "ray" / "ray-start.log").read_text()
-    assert attempt.log() == ["RLINF_NODE_RANK: 0", "Stopping Ray cluster..."]
-    assert not temp_dir(ray).exists()
-
-
-def test_a_head_that_is_not_there_after_its_start_never_sees_the_run(bare):
-    attempt = bare("lost", run="echo never").end()
-    assert attempt.outcome["reason"] == "RayNotReady"
-    assert "Ray's gcs_server and raylet ended directly after the start" in attempt.outcome["message"]
-    assert "never" not in attempt.log()
-
-
-def test_a_head_that_takes_too_long_is_given_up(bare, monkeypatch):
-    monkeypatch.setattr("rlark.worker.life.START_TIMEOUT_S", 0.3)
-    attempt = bare("slow", run="echo never").end()
-    assert attempt.outcome["reason"] == "RayNotReady"
-    assert "did not start within" in attempt.outcome["message"]
-
-
-def test_options_that_an_older_ray_does_not_know_are_left_out(bare, ray):
-    attempt = bare("old", run="true").end()
+def test_what_prepare_changes_that_it_better_had_not_is_told(bare, ray):
+    changes = "export CUDA_VISIBLE_DEVICES=0,1,2; unset RAY_ADDRESS; set +e -u; false"
+    attempt = bare(prepare=changes, run="false; echo $CUDA_VISIBLE_DEVICES").end()
     assert attempt.outcome["reason"] == "Completed"
-    assert not {"disable-usage-stats", "dashboard-agent-grpc-port"} & set(record(ray)["options"])
-    said = (attempt.folder.logs(1) / "ray" / "ray-start.log").read_text()
-    assert "This Ray does not know --dashboard-agent-grpc-port, which is left out." in said
+    assert attempt.log()[-2] == "0,1,2"
+    assert ray.record["env"]["CUDA_VISIBLE_DEVICES"] == "3"
+    variables, option = [report for report in attempt.reports if report["type"] == "Warning"]
+    assert (variables["reason"], option["reason"]) == ("VariableChanged", "ShellOptionOff")
+    assert variables["message"].startswith("the prepare script changes CUDA_VISIBLE_DEVICES, RAY_ADDRESS: ")
+    assert option["message"].startswith("the prepare script leaves `set +e` behind: ")
 
 
-def test_a_mount_that_cannot_be_made_is_told_before_anything_starts(bare, ray):
-    mounts = [PlannedMount(path="/mnt/data", host="/nowhere-at-all", read_only=True)]
-    attempt = bare(run="echo never", mounts=mounts).end()
-    assert attempt.outcome["reason"] == "MountFailed"
-    assert "/nowhere-at-all does not exist" in attempt.outcome["message"]
-    assert not (ray / "record.json").exists()
+def test_a_path_of_the_jobs_own_hides_nothing_that_the_worker_needs(begin, ray):
+    attempt = begin(env={"PATH": "/nowhere"}, prepare=f"PATH={ray.path}", run="echo up").end()
+    assert (attempt.outcome["reason"], attempt.log()[-2]) == ("Completed", "up")
 
 
-def test_a_fence_that_cannot_be_built_is_told(start, ray, monkeypatch):
-    program = ray / "bwrap"
-    program.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
-    program.chmod(0o755)
-    env = {"PATH": f"{ray}:{os.environ['PATH']}"}
-    monkeypatch.setenv("PATH", env["PATH"])
-    for prepare in ("true", ""):
-        attempt = start(head="job", sandbox="bubblewrap", env=env, prepare=prepare, run="echo never").end()
-        assert attempt.outcome["reason"] == "SandboxFailed"
-        assert "bwrap: setting up uid map: Permission denied" in attempt.outcome["message"]
-
-
-# ---- stopped
-
-
-def test_a_stop_reaches_what_the_run_has_started_and_the_head_last(begin, ray, tmp_path):
-    child = (
-        "import signal, sys, time\n"
-        "def save(*_):\n"
-        "    print('child saved', flush=True); time.sleep(0.3)\n"
-        f"    open('{tmp_path}/saved', 'w').write(str(time.time()))\n"
-        "    sys.exit(0)\n"
-        "signal.signal(signal.SIGTERM, save); print('up', flush=True); time.sleep(60)\n"
-    )
-    attempt = begin(run=f'{sys.executable} -S -c "{child}"; echo never')
-    attempt.wait_for("up")
-    began = time.monotonic()
-    attempt.stop()
-    assert time.monotonic() - began < 4
-    assert attempt.outcome["reason"] == "Stopped"
-    assert attempt.outcome["data"]["exitCode"] in (-signal.SIGTERM, 128 + signal.SIGTERM)
-    assert attempt.log()[-2:] == ["child saved", "Stopping Ray cluster..."]
-    assert float((ray / "raylet-ended").read_text()) > float((tmp_path / "saved").read_text())
-    assert attempt.outcome["data"]["survivors"] == []
-
-
-def test_a_run_that_does_not_listen_is_killed_after_its_grace(bare):
-    attempt = bare(run="trap '' TERM; echo up; while :; do sleep 0.05; done", grace_s=0.3)
-    attempt.wait_for("up")
-    attempt.stop()
-    assert attempt.outcome["reason"] == "Stopped"
-    assert attempt.outcome["data"]["exitCode"] in (-signal.SIGKILL, 128 + signal.SIGKILL)
-
-
-@pytest.mark.parametrize("how", ["slow", ""])
-def test_the_start_can_be_stopped_too(begin, ray, how):
-    attempt = begin(how, prepare="sleep 60" if not how else "", run="echo never")
-    attempt.wait_for("RLINF_NODE_RANK: 0")
-    until = time.monotonic() + 10
-    while how and not (ray / "record.json").exists():
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    attempt.stop()
-    assert (attempt.outcome["reason"], attempt.outcome["data"]["exitCode"]) == ("Stopped", None)
-    assert "never" not in attempt.log()
-
-
-def test_a_run_that_takes_too_long_is_ended_with_its_head(bare):
-    attempt = bare(run="sleep 60", deadline_s=0.8).end()
-    assert attempt.outcome["reason"] == "DeadlineExceeded"
-    assert attempt.outcome["data"]["survivors"] == []
-
-
-def test_a_killed_worker_leaves_nothing_that_is_not_found(begin, ray, request):
-    attempt = begin(run="echo up; exec sleep 60")
-    attempt.wait_for("up")
-    run = attempt.run()
-    attempt.process.kill()
-    attempt.process.wait(5)
-    assert gone(run)
-    left = remains.head_processes(attempt.folder)
-    fenced = "bubblewrap" in request.node.callspec.id
-    assert fenced or {process.name(one.pid) for one in left} == {"gcs_server", "raylet"}
-    assert process.end(left, 0) == []
-    assert temp_dir(ray).exists()
-    remains.forget_head(attempt.folder)
-    assert not temp_dir(ray).exists()
-    assert not attempt.folder.head.exists()
+def test_what_prepare_has_left_in_the_background_is_no_part_of_the_head(bare, tmp_path):
+    saves = f"trap 'touch {tmp_path}/saved; exit' TERM"
+    leaves = f"(sleep 0.3; ({saves}; touch {tmp_path}/up; while :; do sleep 0.05; done) & wait) &"
+    waits = f"while [ ! -e {tmp_path}/up ]; do sleep 0.02; done"
+    attempt = bare(prepare=leaves, env={"FAKE_RAY_WAITS_FOR": f"{tmp_path}/up"}, run=waits).end()
+    assert attempt.outcome["reason"] == "Completed"
+    assert (tmp_path / "saved").exists()  # it was told to end, and not killed with the head
 
 
 # ---- while it lives
+
+
+def test_a_run_that_is_halted_has_not_ended(begin):
+    attempt = begin(run="echo up; while [ ! -e go-on ]; do sleep 0.02; done; exit 4")
+    attempt.wait_for("up")
+    run = attempt.run()
+    os.kill(run, signal.SIGSTOP)
+    (attempt.folder.work / "go-on").touch()
+    time.sleep(0.3)
+    assert attempt.report("Outcome") is None
+    os.kill(run, signal.SIGCONT)
+    assert attempt.end().outcome["data"]["exitCode"] == 4
 
 
 def test_a_run_that_stops_ray_is_told_so_and_its_exit_code_stays_the_truth(begin, monkeypatch):
@@ -390,6 +235,14 @@ def test_the_stacks_of_a_silent_run_leave_the_head_out(begin):
     assert "time.sleep(60)" in headings[0]
 
 
+def test_a_fenced_run_is_told_by_its_process(start):
+    if reason := sandbox.unavailable():
+        pytest.skip(reason)
+    attempt = start(sandbox="bubblewrap", run="sleep 60")
+    assert "scripts/start.sh" in process.command(attempt.run())
+    attempt.stop()
+
+
 def test_outputs_behind_a_mount_are_found_where_they_lie(start, ray, tmp_path):
     reason = sandbox.unavailable()
     if reason:
@@ -398,7 +251,7 @@ def test_outputs_behind_a_mount_are_found_where_they_lie(start, ray, tmp_path):
     attempt = start(
         head="job",
         sandbox="bubblewrap",
-        env={"PATH": f"{ray}:{os.environ['PATH']}"},
+        env={"PATH": ray.path},
         mounts=mounts,
         run="echo weights > /mnt/rlark-test-out/policy.bin",
         outputs=[Output(path="/mnt/rlark-test-out/policy.bin")],

@@ -19,7 +19,7 @@ def temp(tmp_path: Path) -> Path:
     (logs / "link.log").symlink_to("/etc/hostname")
     os.utime(logs / "old.out", (1, 1))
     (tmp_path / "temp" / "session_latest").symlink_to(logs.parent)
-    (tmp_path / "start.log").write_text("Ray runtime started.")
+    (tmp_path / "start.log").write_text("Ray runtime started with s3cr3tvalue.")
     return tmp_path / "temp"
 
 
@@ -32,13 +32,14 @@ def test_logs_are_kept_with_secrets_masked(temp: Path, tmp_path: Path):
     session_logs.keep_logs(temp, tmp_path / "start.log", target, Redactor(["s3cr3tvalue"]))
     assert kept(target) == {"start.log", "old.out", "events/new.log"}
     assert (target / "events" / "new.log").read_text() == "the key is ***"
-    assert not (tmp_path / "start.log").exists()
+    assert (target / "start.log").read_text() == "Ray runtime started with ***."
 
 
 def test_of_too_much_the_newest_are_kept(temp: Path, tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(session_logs, "MOST", 25)
-    session_logs.keep_logs(temp, tmp_path / "start.log", tmp_path / "ray", Redactor())
-    assert kept(tmp_path / "ray") == {"start.log", "events/new.log"}
+    for most, names in ((25, {"events/new.log"}), (10, {"old.out"})):  # one that is too large hides no other
+        monkeypatch.setattr(session_logs, "MOST", most)
+        session_logs.keep_logs(temp, tmp_path / "start.log", tmp_path / f"ray-{most}", Redactor())
+        assert kept(tmp_path / f"ray-{most}") == {"start.log", *names}
 
 
 def test_a_head_that_never_was_leaves_nothing_to_keep(tmp_path: Path):
