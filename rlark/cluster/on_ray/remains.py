@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
@@ -69,14 +70,30 @@ def head_processes(folder: JobFolder) -> list[ProcessId]:
 
 
 def forget_head(folder: JobFolder) -> None:
-    """Remove what the head of a worker that was killed has left on the disk; asked once its processes are gone."""
-    temp_dir = read_state(HeadFiles(folder.head).state).get("tempDir")
+    """Remove what the head of a worker that was killed has left on the disk; asked once its processes are gone.
+
+    What `ray start` said is kept with the attempt's logs.
+    """
+    files = HeadFiles(folder.head)
+    temp_dir = read_state(files.state).get("tempDir")
     try:
         if isinstance(temp_dir, str):
             remove_temp_dir(Path(temp_dir))
     except OSError:
         return  # the next release or `rlark down` tries again, since the record stays
+    if files.ray_log.exists():
+        _keep_start_log(folder, files.ray_log)
     shutil.rmtree(folder.head, ignore_errors=True)
+
+
+def _keep_start_log(folder: JobFolder, log: Path) -> None:
+    with contextlib.suppress(OSError, ValueError):  # it may help, and is needed by nobody
+        attempt = (read_json(folder.lease) or {}).get("attempt")
+        if isinstance(attempt, int):
+            kept = folder.logs(attempt) / "ray" / log.name
+            kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not kept.exists():  # else the worker got as far as that, and masked what it kept
+                shutil.move(log, kept)
 
 
 def has_own_head(folder: JobFolder) -> bool:

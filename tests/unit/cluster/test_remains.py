@@ -125,6 +125,20 @@ def test_what_a_head_has_left_on_the_disk_goes_and_nothing_else(folder, tmp_path
     remains.forget_heads(tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize("kept_before", [False, True])
+def test_what_ray_start_said_outlives_a_killed_worker(folder, tmp_path, kept_before):
+    with_head(folder, process.this_process(), tmp_path / "rlark-cafe" / "s")
+    folder.lease.write_text('{"attempt": 2}')
+    HeadFiles(folder.head).ray_log.write_text("Ray's own words")
+    kept = folder.logs(2) / "ray" / "ray-start.log"
+    if kept_before:
+        kept.parent.mkdir(parents=True)
+        kept.write_text("masked")
+    remains.forget_head(folder)
+    assert kept.read_text() == ("masked" if kept_before else "Ray's own words")
+    assert not folder.head.exists()
+
+
 @pytest.mark.parametrize(("plan", "own"), [('{"head": "job"}', True), ('{"head": "platform"}', False), ("{", False)])
 def test_whether_a_job_has_a_head_of_its_own_stands_in_its_plan(folder, plan, own):
     folder.create()
