@@ -301,6 +301,7 @@ def _end(tree: _Tree, grace_s: float, clock: Clock) -> list[ProcessId]:
     if grace_s > 0:
         for process in tree.living():
             send(process, signal.SIGTERM)
+            send(process, signal.SIGCONT)  # one that is halted would hear nothing until it is killed
         _wait(tree, grace_s, clock, number=None)
     _wait(tree, KILL_WAIT_S, clock, number=signal.SIGKILL)
     return tree.living()

@@ -96,6 +96,13 @@ def test_end_tree_kills_what_ignores_sigterm(started):
     assert child.wait(5) == -signal.SIGKILL
 
 
+def test_a_process_that_is_halted_has_its_grace_too(started):
+    child = started(SLEEP)
+    child.send_signal(signal.SIGSTOP)
+    assert process.end_tree(process.identify(child.pid), 20, CLOCK) == []
+    assert child.wait(5) == -signal.SIGTERM
+
+
 def test_end_tree_takes_children_that_outlive_their_parent(started):
     """The parent dies by SIGTERM at once, its child ignores it and is orphaned: the walk must not lose it."""
     child = started(f"""
