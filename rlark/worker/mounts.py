@@ -16,6 +16,7 @@ from pathlib import Path
 from posixpath import dirname, join
 
 from rlark.folder import JobFolder, write_text
+from rlark.host import bash
 from rlark.host.remove import remove
 from rlark.host.sandbox import Bind, Fence, Mirror, fenced
 from rlark.host.view import View, below
@@ -56,6 +57,7 @@ def fence(plan: Plan, folder: JobFolder) -> Fence:
     for mount, source in sorted(pairs, key=lambda pair: pair[0].path):
         builder.add(mount, source)
     made = Fence(tuple(builder.binds), plan.own_pids, tuple(builder.mirrors.values()), tuple(builder.made))
+    _need_programs([bash.program()] if plan.run else [bash.program(), sys.executable], made.view)
     if plan.placement and not plan.fused and plan.head == "platform" and made.binds:
         _write_python(folder, made)
     return made
@@ -66,6 +68,16 @@ def _write_python(folder: JobFolder, made: Fence) -> None:
     command = shlex.join(fenced([sys.executable], made))
     folder.scripts.mkdir(mode=0o700, exist_ok=True)
     write_text(folder.fenced_python, f'#!/bin/sh\nexec {command} "$@"\n', mode=0o700)
+
+
+def _need_programs(programs: Sequence[str], view: View) -> None:
+    for program in programs:
+        bind = view.over(view.resolve(program))
+        if bind is not None and not view.exists(program):
+            raise MountError(
+                f"the mount {bind.path} ({bind.source}) would hide {program} from the Job, which needs it; "
+                "choose another mountPath"
+            )
 
 
 def _need_nothing(mounts: Sequence[PlannedMount]) -> None:
@@ -150,7 +162,7 @@ class _Builder:
         self.binds.append(Bind(source, path, mount.read_only))
 
     def _allowed(self, mount: PlannedMount, path: str) -> None:
-        if path in _KERNEL:
+        if path in _KERNEL or path.startswith(("/proc/", "/sys/")):
             raise MountError(f"{_name(mount)} would hide {path} from the Job, which cannot run without it")
         if below(self._state, path) or below(path, self._state):
             raise MountError(

@@ -193,7 +193,7 @@ def start(options):
         (here / "listening").unlink(missing_ok=True)
         daemon("gcs_server", lambda: serve(int(given["port"])))
         daemon("raylet", raylet)
-        while not (here / "listening").exists():
+        while not (here / "listening").exists() or "raylet" not in (here / "daemons").read_text():
             time.sleep(0.01)
     print("Ray runtime started.")
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rlark.folder import JobFolder
+from rlark.host import bash
 from rlark.host.sandbox import Fence, fenced
 from rlark.plan.plan import Plan, PlannedMount, RankPlacement
 from rlark.worker import mounts
@@ -292,9 +294,16 @@ def test_what_scratch_cannot_be_emptied_of_is_named(folder, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("path", ["/", "/proc", "/dev", "/sys"])
+@pytest.mark.parametrize("path", ["/", "/proc", "/dev", "/sys", "/proc/sys", "/sys/fs"])
 def test_what_no_process_can_do_without_is_not_hidden(base, folder, path):
     assert f"would hide {path} from the Job" in refused(folder, mount(path, a_source(base)))
+
+
+@pytest.mark.parametrize("program", [bash.program(), sys.executable])
+def test_a_program_that_every_job_needs_is_not_hidden(base, folder, program):
+    place = Path(program).parent
+    said = refused(folder, mount(place, a_source(base)))
+    assert f"the mount {os.path.realpath(place)} ({base / 'source'}) would hide {program} from the Job" in said
 
 
 def test_the_state_directory_is_neither_hidden_nor_mounted_into(base, folder):
