@@ -259,7 +259,7 @@ def foreground(state):
 def test_in_the_foreground_it_ends_with_the_reason_when_the_raylet_is_killed(foreground):
     stale = {"address": f"http://127.0.0.1:{free_port()}", "supervisor": {"pid": os.getpid(), "starttime": 1}}
     home, staying, before = foreground("f", stale)
-    raylet = next(each for each in before if heads._comm(each.pid) == "raylet")
+    raylet = next(each for each in before if process.name(each.pid) == "raylet")
     os.kill(raylet.pid, signal.SIGKILL)
     out, _ = staying.communicate(timeout=40)
     answer = json.loads(out.strip().splitlines()[-1])
