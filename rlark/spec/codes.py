@@ -174,6 +174,7 @@ CODES: dict[str, str] = {
     "RL300": "a Job has a configuration, or a run script that is not blank",
     "RL301": "bash can read the scripts",
     "RL302": "a relative path in a script stands behind a cd",
+    "RL303": "the lines of a script end in a line feed alone",
     # 350-399: secrets
     "RL350": "no private key stands in the Job",
     "RL351": "no access token or object-store key stands in the Job",

@@ -11,12 +11,34 @@ from rlark.spec.finding import Finding
 _SCRIPTS = ("prepareScript", "runScript")
 
 
+def _text(case: Case, key: str) -> str:
+    return case.worker.prepare if key == _SCRIPTS[0] else case.worker.run
+
+
+def _windows_line(text: str) -> int:
+    """The first line, from 1, that ends as on Windows; 0 without any."""
+    return next((number for number, line in enumerate(text.split("\n"), 1) if line.endswith("\r")), 0)
+
+
+def _line_ends(case: Case) -> Iterator[Finding]:
+    for key in _SCRIPTS:
+        if line := _windows_line(_text(case, key)):
+            yield Finding(
+                code="RL303",
+                path=f"{TASK}.{key}",
+                message=f"line {line} of {key} ends as on Windows, and bash takes the carriage return for a part of the "
+                "command",
+                expected="lines that end in \\n",
+                actual="\\r\\n",
+                hint="save it with Unix line ends; dos2unix does that to a file",
+            )
+
+
 def _syntax(case: Case) -> Iterator[Finding]:
     for key in _SCRIPTS:
-        if key in case.facts.script_errors:
+        if key in case.facts.script_errors and not _windows_line(_text(case, key)):
             line, said = case.facts.script_errors[key]
-            text = case.worker.prepare if key == _SCRIPTS[0] else case.worker.run
-            lines = text.rstrip("\n").split("\n")  # bash finds the end missing in the line behind the last
+            lines = _text(case, key).rstrip("\n").split("\n")  # bash finds the end missing in the line behind the last
             line = min(line, len(lines))
             column = len(lines[line - 1]) - len(lines[line - 1].lstrip()) + 1
             yield Finding(
@@ -47,6 +69,7 @@ def _relative_paths(case: Case) -> Iterator[Finding]:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule(_line_ends, tuple(f"{TASK}.{key}" for key in _SCRIPTS)),
     Rule(_syntax, tuple(f"{TASK}.{key}" for key in _SCRIPTS)),
     Rule(_relative_paths, tuple(f"{TASK}.{key}" for key in _SCRIPTS)),
 )
