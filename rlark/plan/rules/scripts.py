@@ -26,7 +26,7 @@ def _line_ends(case: Case) -> Iterator[Finding]:
             yield Finding(
                 code="RL303",
                 path=f"{TASK}.{key}",
-                message=f"line {line} of {key} ends as on Windows, and bash takes the carriage return for a part of the "
+                message=f"line {line} of {key} ends as on Windows, and bash takes the carriage return for part of the "
                 "command",
                 expected="lines that end in \\n",
                 actual="\\r\\n",
