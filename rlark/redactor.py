@@ -68,13 +68,18 @@ class Redactor:
 
 
 def forms(value: str) -> Iterator[str]:
-    """Everything that a secret may look like in a log: as it is, line by line, encoded and quoted."""
+    """Everything that a secret may look like in a log: as it is, line by line, quoted and encoded."""
+    yield from spellings(value)
+    yield from _encoded(value.encode())
+    yield from _encoded(value.strip().encode())
+
+
+def spellings(value: str) -> Iterator[str]:
+    """A secret as a message may show it: as it is and line by line, each of these quoted too."""
     lines = [line.strip() for line in value.splitlines() if len(line.strip()) >= SHORTEST]
     for text in (value, value.strip(), *lines):
         yield text
         yield from _quoted(text)
-    yield from _encoded(value.encode())
-    yield from _encoded(value.strip().encode())
 
 
 def _quoted(text: str) -> Iterator[str]:

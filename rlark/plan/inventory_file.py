@@ -12,6 +12,7 @@ from rlark.plan.node import Inventory, Node, default_labels
 from rlark.spec.finding import Finding
 from rlark.spec.invalid import AT_KEY, INVENTORY, explain
 from rlark.spec.quantity import memory_bytes
+from rlark.spec.resources import MOST_GPUS
 from rlark.spec.yaml import Document, parse
 
 Amount = Annotated[int, BeforeValidator(memory_bytes)]
@@ -25,7 +26,7 @@ class DescribedNode(Written):
     cpus: Annotated[float, Field(gt=0)] = 1
     memory: Amount = 0
     shm: Amount = 0
-    gpus: Annotated[int, Field(ge=0, le=1024)] = 0
+    gpus: Annotated[int, Field(ge=0, le=MOST_GPUS)] = 0
     gpu_model: str = ""
     gpus_faked: bool = False
     online: bool = True

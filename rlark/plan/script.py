@@ -7,6 +7,7 @@ command from the next, which is enough to say what a command is called and what 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -58,6 +59,7 @@ class _Reader:
 
     def __init__(self, script: str) -> None:
         self._script = script
+        self._lines = [0, *(newline.end() for newline in re.finditer("\n", script))]  # where each starts
         self._at = 0
         self._depth = 0
         self._bodies: list[tuple[str, bool]] = []
@@ -121,8 +123,8 @@ class _Reader:
             text += self._part_of_word()
         if self._at == start:  # a redirection to nothing, or a sign that starts no word
             self._at += 1
-        before = self._script[:start]
-        return Word(text, before.count("\n") + 1, start - before.rfind("\n"), redirect)
+        line = bisect_right(self._lines, start)
+        return Word(text, line, start - self._lines[line - 1] + 1, redirect)
 
     def _part_of_word(self) -> str:
         """The next part of a word: quoted, expanded or plain."""

@@ -134,7 +134,9 @@ def read_draft(source: JobSource) -> Draft:
 
 
 def _stdin() -> str:
-    """Standard input as UTF-8, whatever the locale."""
+    """Standard input as UTF-8, whatever the locale; nothing where it is closed."""
+    if sys.stdin is None:
+        return ""
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="strict")
     return sys.stdin.read()

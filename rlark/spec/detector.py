@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ PRIVATE_KEY, TOKEN, PASSWORD, RANDOM = "RL350", "RL351", "RL352", "RL353"
 _LONGEST_LINE = 4096
 """Characters of a line that are looked at in one go; longer lines are taken in overlapping pieces."""
 _OVERLAP = 512
+_MOST_IN_LINE = 100
+"""Secrets told of one line; a line of nothing else is no script."""
 
 _WORTH = re.compile(
     r"PRIVATE KEY|PuTTY-User|SECRET-KEY|AccountKey=|://[^\s/]*:[^\s/]*@|sshpass|wandb\s+login|hooks\.slack"
@@ -128,13 +130,20 @@ class Hit:
 
 def hits(line: str) -> list[Hit]:
     """Secrets in a line of a text, in their order; of those that overlap, the one that says most."""
-    found = [hit for start, piece in _pieces(line) for hit in _in_piece(piece, start)]
-    found.sort(key=lambda hit: (hit.code, hit.column, -len(hit.value)))
     kept: list[Hit] = []
-    for hit in found:
+    for start, piece in _pieces(line):
+        kept = _without_overlaps([*kept, *_in_piece(piece, start)])
+        if len(kept) >= _MOST_IN_LINE:
+            break
+    return kept
+
+
+def _without_overlaps(found: Iterable[Hit]) -> list[Hit]:
+    kept: list[Hit] = []
+    for hit in sorted(found, key=lambda hit: (hit.code, hit.column, -len(hit.value))):
         if not any(_overlap(hit, other) for other in kept):
             kept.append(hit)
-    return sorted(kept, key=lambda hit: hit.column)
+    return sorted(kept, key=lambda hit: hit.column)[:_MOST_IN_LINE]
 
 
 def assigned(name: str, value: str) -> Hit | None:
@@ -204,6 +213,7 @@ def _in_assignments(line: str, start: int) -> Iterator[Hit]:
         certain = group != "bare" or ":" not in match["sign"]
         hit = _judged(name, match[group], kind, start + match.start(group) + 1, certain=certain)
         if hit is not None:
+            at = match.end()
             yield hit
 
 
@@ -222,10 +232,10 @@ def _judged(name: str, value: str, code: str, column: int, *, certain: bool) -> 
     if _stands_for_another(value):
         return None
     if code == PASSWORD:
-        told = len(value) >= 4 and not any(character.isspace() for character in value)
+        told = len(value) >= 4 and len(value.split()) == 1
         return Hit(code, "a password", value, column) if told and (certain or _is_mixed(value)) else None
     loud = name.strip("-").isupper() and certain
-    if len(value) < 8 or any(character.isspace() for character in value) or not (loud or _is_mixed(value)):
+    if len(value) < 8 or len(value.split()) != 1 or not (loud or _is_mixed(value)):
         return None
     return Hit(code, _kind_of(name), value, column)
 

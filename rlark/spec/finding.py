@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from rlark.errors import PlacementError, RlarkError, SpecError
 from rlark.model import Model
 
 Severity = Literal["error", "warning", "info"]
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+"""All that a terminal would act upon, but for the end of a line."""
 
 
 class Finding(Model):
@@ -46,6 +49,12 @@ class Finding(Model):
     hint: str | None = None
     curable: bool = Field(default=False, exclude=True)
     inside: tuple[int, int] = Field(default=(0, 0), exclude=True)
+
+    @field_validator("message", "expected", "actual", "hint")
+    @classmethod
+    def _visible(cls, text: str | None) -> str | None:
+        """Texts may show a value that somebody else wrote."""
+        return text and _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
 
     def __str__(self) -> str:
         """`job.yaml:7:16: error RL021 spec.tasks[0].ray.replicas: message (hint)`; a picture stands below."""

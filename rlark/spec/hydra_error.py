@@ -52,7 +52,7 @@ def _path(key: str) -> str:
 
 def bad_override(index: int, override: str, text: str, hint: str | None) -> Finding:
     """An override that cannot be applied."""
-    message = f"the override {override!r} cannot be applied: {text}"
+    message = f"the override {override[:80]!r} cannot be applied: {text}"
     return Finding(code="RL452", path=f"overrides[{index}]", message=message, hint=hint)
 
 

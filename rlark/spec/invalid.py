@@ -13,6 +13,7 @@ from rlark.spec.finding import Finding
 from rlark.spec.nearest import did_you_mean
 from rlark.spec.path import join
 from rlark.spec.scalar import Unquoted
+from rlark.spec.yaml import plain
 
 Loc = tuple[str | int, ...]
 
@@ -157,7 +158,10 @@ def _wrong_kind(kind: str, value: object, shown: str, codes: Codes, path: str) -
     elif wanted == "a text" and isinstance(value, bool | int | float):
         hint = "put it in quotes"
     elif wanted in {"a whole number", "a number", "true or false"} and isinstance(value, str):
-        hint = "write it without quotes" if _is_plain(value) else None
+        meant = plain(value)
+        hint = "write it without quotes" if not isinstance(meant, str | None) else None
+        if wanted == "true or false":
+            hint = "write true or false, without quotes"
     elif value is None:
         hint = "give it a value, or remove the key"
     return Finding(
@@ -168,10 +172,6 @@ def _wrong_kind(kind: str, value: object, shown: str, codes: Codes, path: str) -
         actual=shown,
         hint=hint,
     )
-
-
-def _is_plain(text: str) -> bool:
-    return text in {"true", "false"} or text.lstrip("-").replace(".", "", 1).isdigit()
 
 
 def _message(item: dict[str, Any], shown: str) -> tuple[str, str | None, str | None]:

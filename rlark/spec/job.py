@@ -27,6 +27,8 @@ BESIDE_KUBERNETES = ("config", "head", "sandbox")
 COMPONENTS = ("actor", "rollout", "env")
 SAFETY_CONFIRMED = "rlark.io/device-safety-confirmed"
 """The annotation, to be `"true"`, without which nothing moves a real robot."""
+MOST_PRIORITY = 10**9
+"""As in Kubernetes."""
 
 
 def _not_empty(tasks: object) -> object:
@@ -318,7 +320,7 @@ class Spec(Written):
         examples=[[{"name": "worker", "head": True, "runScript": "python train.py\n"}]],
     )
     stopped: bool = Field(default=False, description="True: accepted, and not started.", examples=[True])
-    priority: int = Field(
+    priority: Annotated[int, Field(ge=-MOST_PRIORITY, le=MOST_PRIORITY)] = Field(
         default=0, description="Higher runs earlier; first come, first served within one.", examples=[10]
     )
     restart_policy: Literal["Never", "OnFailure"] = Field(

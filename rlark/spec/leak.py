@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from rlark.model import Model
-from rlark.redactor import MASK, SHORTEST, forms
+from rlark.redactor import MASK, SHORTEST, spellings
 from rlark.spec.detector import PRIVATE_KEY, Hit, assigned, hits, random
 from rlark.spec.path import child, within
 
@@ -22,6 +22,10 @@ _WINDOW = 8
 """Characters; no text may show so many of a secret in a row."""
 _MOST = 200
 """Leaks told of one Job; a file of nothing else is no Job."""
+_LONGEST = 2**14
+"""Characters of a secret that are hidden: no key is longer, and no message shows what lies further in."""
+_CUT = re.compile(r"\.\.\.|['\"]|$")
+"""Where a message leaves off in the middle of a value."""
 
 
 @dataclass(frozen=True)
@@ -150,16 +154,17 @@ class Veil:
 
     def __init__(self, leaks: Iterable[Leak]) -> None:
         """Take what was found."""
-        values = {leak.value for leak in leaks}
-        texts = {form for value in values for form in forms(value) if len(form) >= SHORTEST}
+        values = {leak.value[:_LONGEST] for leak in leaks}
+        texts = {form for value in values for form in spellings(value) if len(form) >= SHORTEST}
         texts |= {part for value in values for part in re.split(r"\s+|\\n", value) if len(part) >= SHORTEST}
-        self._long = sorted((text for text in texts if len(text) >= _WINDOW), key=len, reverse=True)
-        self._windows = {text[i : i + _WINDOW] for text in self._long for i in range(len(text) - _WINDOW + 1)}
+        long = [text for text in texts if len(text) >= _WINDOW]
+        self._windows = {text[i : i + _WINDOW] for text in long for i in range(len(text) - _WINDOW + 1)}
+        self._starts = {text[:length] for text in long for length in range(SHORTEST - 1, _WINDOW)}
         self._short = [re.compile(rf"(?<!\w){re.escape(text)}(?!\w)") for text in texts if len(text) < _WINDOW]
 
     def __bool__(self) -> bool:
         """Whether there is anything to hide."""
-        return bool(self._long or self._short)
+        return bool(self._windows or self._short)
 
     def __call__(self, text: str) -> str:
         """The text with every secret, and every part of one that can be told for one, masked."""
@@ -191,7 +196,16 @@ class Veil:
 
     def _without_ends(self, text: str) -> str:
         """Masked where a text was cut soon after a secret's start."""
-        for start in {secret[: _WINDOW - 1] for secret in self._long}:
-            for length in range(_WINDOW - 1, 2, -1):
-                text = re.sub(rf"(?<!\w){re.escape(start[:length])}(?=\.\.\.|['\"]|$)", MASK, text)
-        return text
+        shown, at = [], 0
+        for end in (match.start() for match in _CUT.finditer(text)):
+            starts = (end - length for length in range(_WINDOW - 1, SHORTEST - 2, -1) if end - length >= at)
+            start = next((start for start in starts if self._starts_at(text, start, end)), None)
+            if start is not None:
+                shown += [text[at:start], MASK]
+                at = end
+        return "".join([*shown, text[at:]])
+
+    def _starts_at(self, text: str, start: int, end: int) -> bool:
+        """True where the start of a secret stands, and not the end of a longer word."""
+        alone = start == 0 or not (text[start - 1].isalnum() or text[start - 1] == "_")
+        return alone and text[start:end] in self._starts

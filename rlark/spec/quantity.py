@@ -15,6 +15,10 @@ _AMOUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([A-Za-z]{0,2})")
 _TIME_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _TIME_PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
 _TIME = re.compile(rf"(?:{_TIME_PART.pattern})+")
+_MOST = 2**63 - 1
+"""Of whatever is counted."""
+_SHOWN = 60
+"""Characters of a value that is none of these amounts."""
 
 
 def memory_bytes(value: object) -> int:
@@ -26,16 +30,15 @@ def memory_bytes(value: object) -> int:
     Raises:
         ValueError: it is neither, with what to write instead.
     """
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    match = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
-    if match is None or match[2] not in _MEMORY_UNITS:
-        raise ValueError(f"{value!r} is no amount of memory: write 4Gi, 512Mi, 2G or a whole number of bytes")
-    return (
-        math.ceil(float(match[1]) * _MEMORY_UNITS[match[2]])
-        if "." in match[1]
-        else int(match[1]) * _MEMORY_UNITS[match[2]]
-    )
+    count = -1
+    if isinstance(value, int) and not isinstance(value, bool):
+        count = value
+    elif isinstance(value, str) and (match := _AMOUNT.fullmatch(value)) and match[2] in _MEMORY_UNITS:
+        unit = _MEMORY_UNITS[match[2]]
+        count = math.ceil(float(match[1]) * unit) if "." in match[1] else int(match[1]) * unit
+    if not 0 <= count <= _MOST:
+        raise ValueError(f"{_shown(value)} is no amount of memory: write 4Gi, 512Mi, 2G or a whole number of bytes")
+    return count
 
 
 def cpu_count(value: object) -> float:
@@ -49,11 +52,11 @@ def cpu_count(value: object) -> float:
     """
     count = 0.0
     if isinstance(value, int | float) and not isinstance(value, bool):
-        count = float(value)
+        count = float(value) if abs(value) < _MOST else math.inf
     elif isinstance(value, str) and (match := _AMOUNT.fullmatch(value)) and match[2] in {"", "m"}:
         count = float(match[1]) / (1000 if match[2] else 1)
     if not (math.isfinite(count) and count > 0):
-        raise ValueError(f"{value!r} is no amount of CPU: write a number above 0, or thousandths as 500m")
+        raise ValueError(f"{_shown(value)} is no amount of CPU: write a number above 0, or thousandths as 500m")
     return count
 
 
@@ -70,8 +73,14 @@ def seconds(value: object) -> float:
     if isinstance(value, str) and _TIME.fullmatch(value):
         total = sum(float(number) * _TIME_UNITS[unit] for number, unit in _TIME_PART.findall(value))
     if total <= 0:
-        raise ValueError(f"{value!r} is no duration: write a number above 0 with its unit, as 30s, 5m, 2h or 1h30m")
+        message = "write a number above 0 with its unit, as 30s, 5m, 2h or 1h30m"
+        raise ValueError(f"{_shown(value)} is no duration: {message}")
     return total
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 def spell_bytes(count: int) -> str:

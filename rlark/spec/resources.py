@@ -9,6 +9,9 @@ from pydantic import Field
 from rlark.model import Written
 from rlark.spec.quantity import Cpu, Memory, cpu_count, memory_bytes
 
+MOST_GPUS = 1024
+"""No node has more."""
+
 
 class Resources(Written):
     """What the Job takes of its node; counted in leases, not enforced."""
@@ -17,7 +20,7 @@ class Resources(Written):
     memory: Memory | None = Field(
         default=None, description="Memory, as 4Gi; not counted when absent.", examples=["4Gi"]
     )
-    gpu: Annotated[int, Field(ge=0)] | None = Field(
+    gpu: Annotated[int, Field(ge=0, le=MOST_GPUS)] | None = Field(
         default=None,
         description="GPUs. When absent, what the placement needs, and 0 without a configuration.",
         examples=[1],

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from rlark.spec.draft7 import Schema, draft7_schema, each_property, ref_to
 from rlark.spec.job import API_VERSION, KIND, WORKER, Job
-from rlark.spec.kubernetes_schema import KUBERNETES
 from rlark.spec.source import SERVER_METADATA
+from rlark.spec.workload import Section
 
 _NAME = {"pattern": "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", "maxLength": 63}
 _ABSOLUTE = "^/"
@@ -65,9 +65,18 @@ def job_schema() -> Schema:
     schema["properties"]["apiVersion"]["const"] = API_VERSION
     schema["properties"]["kind"]["const"] = KIND
     _accept_servers_own(schema)
-    worker = parts["Worker"]["properties"]
-    worker["kubernetes"] = {**worker["kubernetes"], "anyOf": [KUBERNETES, {"type": "null"}]}
+    _accept_rlarks_form(schema)
     return schema
+
+
+def _accept_rlarks_form(schema: Schema) -> None:
+    """The Kubernetes form as it is read: unknown keys are accepted there, for they are only told of."""
+    form = draft7_schema(Section, "RLark's own form of a Job")
+    parts = form.pop("definitions")
+    del form["$schema"]
+    schema["definitions"] |= {**parts, Section.__name__: form}
+    worker = schema["definitions"]["Worker"]["properties"]
+    worker["kubernetes"] |= {"anyOf": [ref_to(Section.__name__), {"type": "null"}]}
 
 
 def _accept_servers_own(schema: Schema) -> None:

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from rlark.model import Written
 from rlark.spec.quantity import Cpu, Memory
+from rlark.spec.resources import MOST_GPUS
 
 MAIN = "main"
 """The container that RLark starts Ray in; the only one that is read."""
@@ -29,9 +30,10 @@ def gpu_count(value: object) -> int:
         ValueError: it is neither.
     """
     text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
-    if not (text.isascii() and text.isdigit() and len(text) <= 6):
-        raise ValueError(f'{value!r} is no number of GPUs: write a whole number, as "8"')
-    return int(text)
+    count = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
+    if not 0 <= count <= MOST_GPUS:
+        raise ValueError(f'{str(value)[:60]!r} is no number of GPUs: write a whole number up to {MOST_GPUS}, as "8"')
+    return count
 
 
 def _checked_gpus(value: object) -> object:
@@ -172,7 +174,10 @@ class PodSpec(Part):
     """What runs, and the volumes it may mount."""
 
     containers: list[Container | None] = Field(
-        default_factory=list, description="One, named `main`.", examples=[[{"name": MAIN}]]
+        default_factory=list,
+        description="One, named `main`.",
+        examples=[[{"name": MAIN}]],
+        json_schema_extra={"minItems": 1},  # where none is, a finding of its own says why one must be
     )
     volumes: list[Volume | None] = Field(
         default_factory=list,

@@ -10,6 +10,7 @@ from rlark.plan.selector import matches
 from rlark.spec.finding import Finding
 from rlark.spec.job import Job
 from rlark.spec.quantity import spell_bytes
+from rlark.spec.workload import GPU
 
 SELECTOR = f"{TASK}.nodeSelector"
 _RESOURCES = f"{RAY}.resources"
@@ -64,7 +65,7 @@ def _nearest(selector: Mapping[str, str], inventory: Inventory) -> str:
         if not offered:
             return f"no node has the label {key}"
         if not {value.strip() for value in wanted.split(",")} & set(offered):
-            return f"{key} is {' or '.join(offered[:5])} there, not {wanted}"
+            return f"{key} is {' or '.join(offered[:5])} there, not {' '.join(wanted.split())[:80]}"
     return "no node has all of these labels together"
 
 
@@ -109,8 +110,13 @@ def _gpus(case: Case) -> Iterator[Finding]:
         message=f"{requested} GPUs are requested and the placement uses {used}; the others would stand idle",
         expected=str(used),
         actual=str(requested),
-        hint=f"write gpu: {used}, or remove it: then it is what the placement needs",
+        hint=f"write {_gpus_as_written(case, used)}, or remove it: then it is what the placement needs",
     )
+
+
+def _gpus_as_written(case: Case, count: int) -> str:
+    """A number of GPUs, as the form of the Job would say it."""
+    return f'{GPU}: "{count}" in requests and limits' if case.worker.from_kubernetes else f"gpu: {count}"
 
 
 def _amounts(case: Case) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ rlark.plan.rules.divisibility's.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from rlark.engine import Engine
@@ -252,7 +253,7 @@ def _shown(value: object) -> str | None:
         return None
     if isinstance(value, bool):
         return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value)[:60]
+    return json.dumps(value[:60], ensure_ascii=False) if isinstance(value, str) else str(value)[:60]
 
 
 def _error(code: str, path: str, message: str, hint: str, values: tuple[str | None, str | None]) -> Finding:

@@ -35,9 +35,9 @@ def _must_be(code: str, path: str, actual: str, expected: str) -> Finding:
     return Finding(
         code=code,
         path=path,
-        message=f"{path} is {actual!r}, and only {expected} is read here",
+        message=f"{path} is {actual[:80]!r}, and only {expected} is read here",
         expected=expected,
-        actual=actual,
+        actual=actual[:80],
         hint=f"write {path}: {expected}",
     )
 
@@ -86,9 +86,9 @@ def _task_names(case: Case) -> Iterator[Finding]:
             yield Finding(
                 code="RL029",
                 path=path,
-                message=f"the task is named {task.name!r}; a Job on a single node has one task, named {WORKER}",
+                message=f"the task is named {task.name[:80]!r}; a Job on a single node has one task, named {WORKER}",
                 expected=WORKER,
-                actual=task.name,
+                actual=task.name[:80],
                 hint=f"name it {WORKER}",
             )
 
@@ -152,7 +152,7 @@ def _mount_paths(case: Case) -> Iterator[Finding]:
         path = f"{RAY}.mounts[{index}]"
         for key, written in (("mountPath", mount.mount_path), ("hostPath", mount.host_path)):
             if written is not None and not written.startswith("/"):
-                message = f"{key} {written!r} is not absolute"
+                message = f"{key} {written[:80]!r} is not absolute"
                 yield Finding(code="RL038", path=f"{path}.{key}", message=message, hint="start it with /")
         at = normpath(mount.mount_path)
         if at in seen:

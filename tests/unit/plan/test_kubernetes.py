@@ -116,6 +116,20 @@ def test_gpus_set_in_one_place_only_disagree(shared):
     assert [row.check for row in preview.review if not row.ok] == ["GPU"]
 
 
+def test_idle_gpus_are_told_in_the_words_of_the_form(shared):
+    data = json.loads(read(shared, "rlark-no-mounts"))
+    data["spec"]["tasks"][0]["ray"] = {
+        "config": {"inline": {"cluster": {"num_nodes": 1, "component_placement": {"actor": "0-3"}}}}
+    }
+    preview = preflight(load(json.dumps(data)), NODES, nobody_looked)
+    (idle,) = [one for one in preview.findings if one.code == "RL211"]
+    assert idle.path == GPUS.format("requests")
+    assert (
+        idle.hint
+        == 'write nvidia.com/gpu: "4" in requests and limits, or remove it: then it is what the placement needs'
+    )
+
+
 def test_a_configuration_beside_the_section_is_composed_and_kept(shared):
     data = json.loads(read(shared, "rlark-no-mounts"))
     data["spec"]["tasks"][0]["ray"] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,3 +55,10 @@ def test_how_deep_a_command_stands():
 def test_any_text_is_read_to_its_end(script):
     for command in commands(script):
         assert all(word.line >= 1 and word.column >= 1 for word in [*command.words, *command.files])
+
+
+def test_words_are_where_they_stand_in_a_long_script_too():
+    start = time.process_time()
+    (*_, last) = commands("echo a b\n" * 100_000 + "  true c")
+    assert [(word.text, word.line, word.column) for word in last.words] == [("true", 100_001, 3), ("c", 100_001, 8)]
+    assert time.process_time() - start < 10

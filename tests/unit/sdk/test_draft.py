@@ -173,3 +173,8 @@ def test_a_job_that_a_server_says_is_stopped_is_run_anew(text, stopped):
     job = Draft(text).changed({"spec.tasks[0].ray.replicas": 1}).anew().load().job
     assert job is not None
     assert job.spec.stopped is stopped
+
+
+def test_a_standard_input_that_is_closed_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert [finding.code for finding in read_draft("-").load().findings] == ["RL002"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import random as numbers
+import time
 
 import pytest
 from hypothesis import given
@@ -100,6 +101,13 @@ def test_several_in_a_line_and_a_very_long_line():
     line = f"PASSWORD=hunter2 HF_TOKEN=hf_{'a1' * 15}"
     assert [hit.code for hit in hits(line)] == [PASSWORD, TOKEN]
     assert [hit.column for hit in hits("x" * 9000 + " " + line)] == [9011, 9028]
+
+
+@pytest.mark.parametrize("line", ["password=" * 100_000, "PASSWORD=hunter2 " * 50_000, "password=$x " * 50_000])
+def test_a_line_of_nothing_else_is_read_quickly(line):
+    start = time.process_time()
+    assert len(hits(line)) <= 100
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(

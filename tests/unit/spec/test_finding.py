@@ -44,3 +44,8 @@ def test_a_refusal_carries_everything_and_says_how_it_ends():
     told = Finding.model_validate(ELSEWHERE.to_json())  # as it comes from another process
     assert isinstance(refusal([told], 4), PlacementError)
     assert isinstance(refusal([told], 3), SpecError)
+
+
+def test_what_a_terminal_would_act_upon_is_told_and_not_done():
+    told = Finding(code="RL022", message="kind is \x1b[31m\rJob\n  \x9b1m", hint="a\tb", actual="\x07")
+    assert (told.message, told.hint, told.actual) == ("kind is \\x1b[31m\\rJob\n  \\x9b1m", "a\\tb", "\\x07")

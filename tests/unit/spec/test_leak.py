@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
+import string
+import time
 
 import pytest
 from hypothesis import given
@@ -149,3 +152,14 @@ def test_findings_keep_what_is_no_secret():
 @given(st.text(alphabet="abcXYZ019_-", min_size=8, max_size=40), st.text(max_size=20), st.text(max_size=20))
 def test_whatever_stands_around_it(secret, before, after):
     assert secret not in veil(secret)(before + secret + after)
+
+
+def test_hiding_is_quick_however_long_and_many_the_secrets_are():
+    source = random.Random(7)
+    long = "".join(source.choices(string.ascii_letters + string.digits + "+/", k=1_000_000))
+    many = [f"ghp_{source.randbytes(18).hex()}" for _ in range(200)]
+    start = time.process_time()
+    hidden = veil(long, *many)
+    for token in many:
+        assert hidden(f"'{token}', '{token[:6]}...' and '{long[:60]}...' it is") == "'***', '***...' and '***...' it is"
+    assert time.process_time() - start < 5

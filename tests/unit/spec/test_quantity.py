@@ -21,7 +21,9 @@ def test_memory(text, count):
     assert memory_bytes(text) == count
 
 
-@pytest.mark.parametrize("text", ["4 Gi", "Gi", "-1", "4gb", "", "4Xi", True, None, 1.5, -1, "1e9", "٤Gi"])
+@pytest.mark.parametrize(
+    "text", ["4 Gi", "Gi", "-1", "4gb", "", "4Xi", True, None, 1.5, -1, "1e9", "٤Gi", 2**63, "9000000P"]
+)
 def test_no_memory(text):
     with pytest.raises(ValueError, match="write 4Gi"):
         memory_bytes(text)
@@ -32,7 +34,7 @@ def test_cpu(text, count):
     assert cpu_count(text) == count
 
 
-@pytest.mark.parametrize("text", ["0", 0, "-1", "2Gi", True, None, float("nan"), float("inf"), "x"])
+@pytest.mark.parametrize("text", ["0", 0, "-1", "2Gi", True, None, float("nan"), float("inf"), 10**400, "x"])
 def test_no_cpu(text):
     with pytest.raises(ValueError, match="no amount of CPU"):
         cpu_count(text)
@@ -58,3 +60,10 @@ def test_no_duration(text):
 )
 def test_bytes_for_people(count, text):
     assert spell_bytes(count) == text
+
+
+@pytest.mark.parametrize("amount", [memory_bytes, cpu_count, seconds])
+def test_a_long_text_is_told_in_short(amount):
+    with pytest.raises(ValueError, match=r"^'xxx.{50,60}\.\.\. is no") as caught:
+        amount("x" * 5000)
+    assert len(str(caught.value)) < 200

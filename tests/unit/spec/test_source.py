@@ -151,3 +151,32 @@ def test_the_form_rules_of_names(shared):
         job = load(GOOD.replace("name: demo", f"name: {json.dumps(name)}")).job
         assert job is not None
         assert job.name == name, verdict
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("      ray: {resources: {gpu: 1000000000}}", "RL026"),
+        (f"      ray: {{resources: {{cpu: {10**400}}}}}", "RL026"),
+        (f"      ray: {{resources: {{memory: {10**30}}}}}", "RL026"),
+        (f"  priority: {10**30}", "RL026"),
+    ],
+)
+def test_amounts_that_no_machine_has(line, code):
+    text = "apiVersion: rlinf.io/v1alpha1\nkind: Job\nmetadata: {name: demo}\nspec:\n  tasks:\n    - name: worker\n"
+    assert [finding.code for finding in load(f"{text}      head: true\n{line}\n").findings] == [code]
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ('  stopped: "on"', "write true or false, without quotes"),
+        ('  stopped: "true"', "write true or false, without quotes"),
+        ('  priority: "1"', "write it without quotes"),
+        ('  priority: "010"', None),
+        ('  priority: "high"', None),
+    ],
+)
+def test_how_to_write_a_truth_value_and_a_number(line, hint):
+    (finding,) = load(f"{GOOD}{line}\n").findings
+    assert (finding.code, finding.hint) == ("RL025", hint)
