@@ -15,8 +15,9 @@ from rlark.plan.placement import resolve
 from rlark.plan.rules.rlinf import check_configuration
 from rlark.spec.config import compose_text
 from rlark.spec.finding import errors_of
+from tests.acceptance.user import User
 
-SHARED = Path(__file__).parents[3] / "../shared"
+SHARED = Path(__file__).parents[2] / "../shared"
 FOLDER = (SHARED / "data/rlinf-configs").resolve()
 CASES = SHARED / "cases/rlinf-configs.json"
 ROWS = json.loads(CASES.read_text()) if CASES.is_file() else []
@@ -25,13 +26,20 @@ UNSET = {"DIFFUSION_PATH", "REWARD_PATH"}
 ASSERTED = {f"RL{number}" for number in (134, *range(136, 150), 154, *range(161, 185))} - {"RL162"}
 """Codes of what RLinf asserts or meets later, apart from the placement itself."""
 
-pytestmark = pytest.mark.skipif(not CASES.is_file() or not FOLDER.is_dir(), reason="needs ../shared")
+NAMED = {"EMBODIED_PATH": str(FOLDER / "examples/embodiment"), "REPO_PATH": str(FOLDER)}
+"""What RLinf's own scripts export."""
+
+pytestmark = [
+    pytest.mark.acceptance,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(not CASES.is_file() or not FOLDER.is_dir(), reason="needs ../shared"),
+]
 
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
-    monkeypatch.setenv("EMBODIED_PATH", str(FOLDER / "examples/embodiment"))
-    monkeypatch.setenv("REPO_PATH", str(FOLDER))
+    for name, value in NAMED.items():
+        monkeypatch.setenv(name, value)
     for name in UNSET:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(configuration, "compose_text", composed_once)
@@ -238,17 +246,48 @@ def test_findings_of_a_configuration_have_its_own_lines_or_those_of_its_group():
     assert line[finding.column - 1 :].startswith(str(finding.actual))
 
 
-@pytest.mark.skipif(not FOLDER.is_dir(), reason="needs ../shared")
-def test_every_file_there_is_told_something_and_a_part_is_no_fault():
-    files = sorted(file.relative_to(FOLDER) for file in FOLDER.rglob("*.yaml"))
-    assert len(files) == 451
-    shipped = {row["config"] for row in ROWS}
-    parts = 0
-    for file in files:
-        checked = check(str(file))
-        assert not any(finding.path.startswith("spec") for finding in checked.findings), file
-        if any(finding.code == "RL012" for finding in checked.findings):
-            parts += 1
-            assert checked.exit_code == 0, file
-            assert str(file) not in shipped
-    assert parts > 100
+# the command, over all of them at once
+
+
+def validated(folder: Path, names: list[str]) -> dict[str, list[dict[str, object]]]:
+    """File -> findings, by one `rlark validate` on a node with eight GPUs; something is wrong with one at least."""
+    nodes = folder / "nodes.yaml"
+    nodes.write_text("nodes: [{name: box, cpus: 256, gpus: 8}]\n")
+    user = User(folder / "home")
+    user.env = {name: value for name, value in user.env.items() if name not in UNSET} | NAMED
+    files = user.json("validate", "--inventory", nodes, *(FOLDER / name for name in names), code=3)["files"]
+    found = {str(Path(one["file"]).relative_to(FOLDER)): one["findings"] for one in files}
+    assert list(found) == names
+    for one in files:
+        assert one["ok"] == (not any(finding["severity"] == "error" for finding in one["findings"])), one["file"]
+    return found
+
+
+def codes(findings: list[dict[str, object]]) -> set[object]:
+    return {finding["code"] for finding in findings}
+
+
+def test_one_command_checks_every_row(tmp_path):
+    found = validated(tmp_path, [row["config"] for row in ROWS])
+    for row in ROWS:
+        seen = codes(found[row["config"]])
+        if "compose_error" in row:
+            assert seen in ({"RL453"}, {"RL460"}), row["config"]
+        else:
+            assert ("RL151" in seen) == (row["num_nodes"] > 1), row["config"]
+    assert sum("RL151" in codes(one) for one in found.values()) == 17
+    assert sum(bool(codes(one) & {"RL453", "RL460"}) for one in found.values()) == 7
+    assert not any("RL012" in codes(one) for one in found.values())
+
+
+def test_one_command_checks_every_file_there_and_a_part_is_no_fault(tmp_path):
+    names = sorted(str(file.relative_to(FOLDER)) for file in FOLDER.rglob("*.yaml"))
+    assert len(names) == 451
+    found = validated(tmp_path, names)
+    rows = {row["config"] for row in ROWS}
+    parts = {name for name, findings in found.items() if "RL012" in codes(findings)}
+    assert len(parts) > 100
+    assert not parts & rows
+    for name, findings in found.items():
+        assert not any(str(finding["path"]).startswith("spec") for finding in findings), name
+        assert name not in parts or not any(finding["severity"] == "error" for finding in findings), name
