@@ -19,7 +19,6 @@ import hashlib
 import json
 import math
 import os
-import re
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,13 +32,13 @@ from pydantic import Field
 from rlark.evidence.manifest import open_regular, verify_manifest
 from rlark.host.view import View
 from rlark.model import StoredModel
+from rlark.reference import valid_reference
 
 RESULT_MISSING = "training_result_missing"
 MAX_RESULT_BYTES = 1024 * 1024
 NODE = View()
 CLOCK_GRAIN_S = 0.05
 """File systems stamp files with a coarse clock, which may lag behind the one that stamped `Started`."""
-_REFERENCE = re.compile(r"artifact://[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}(/[a-zA-Z0-9][a-zA-Z0-9._-]{0,119}){0,8}")
 _CHUNK = 1024 * 1024
 
 
@@ -143,11 +142,6 @@ def verify(
         checks.append(_gate(passed))
     verified = all(check.ok for check in checks) if checks else None
     return Verdict(verified=verified, checks=checks, quality_gate_passed=passed)
-
-
-def valid_reference(text: object) -> bool:
-    """True for an `artifact://` reference in the contract's form."""
-    return isinstance(text, str) and _REFERENCE.fullmatch(text) is not None
 
 
 def read_result(path: Path) -> dict[str, Any]:
