@@ -236,7 +236,8 @@ def _text(entry: _Entry, found: list[Finding]) -> str | None:
     """The expression; None where the value is none."""
     value = entry.value
     if isinstance(value, Unquoted):
-        what = f"{entry.subject}: RLinf's loader reads this as {value.reads_as!r}"
+        read = "a text, and no number" if value.reads_as == str(value) else repr(value.reads_as)
+        what = f"{entry.subject}: RLinf's loader reads this as {read}"
         hint = f'quote it: "{value}", or write a plain decimal number'
         found.append(_error("RL117", entry.path, _under(what, value), hint, value))
         return None

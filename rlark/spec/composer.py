@@ -16,7 +16,7 @@ from typing import Any
 
 from rlark.spec.config_files import Broken, Reading
 from rlark.spec.finding import Finding
-from rlark.spec.hydra_error import bad_override, text_of, told
+from rlark.spec.hydra_error import bad_override, in_a_circle, text_of, told
 from rlark.spec.interpolation import needs_resolving, resolve, rlinf_resolvers
 
 __all__ = ["Broken", "Reading", "compose_file", "self_contained"]
@@ -60,6 +60,8 @@ def _composed(file: Path, overrides: Sequence[str], reading: Reading, *, lenient
             return _resolved(config, reading, lenient=lenient)
     except (HydraException, OmegaConfBaseException, ValueError, TypeError, AssertionError) as error:
         raise Broken([told(error, overrides, reading)]) from None
+    except RecursionError:
+        raise Broken([in_a_circle(reading)]) from None
 
 
 def _check_grammar(overrides: Sequence[str]) -> None:

@@ -33,7 +33,7 @@ CONFIG = "spec.tasks[0].ray.config"
 
 _OWN_KEYS = ("path", "dir", "name", "overrides", "origin")
 """Keys of `config` itself; the others are the configuration's."""
-_OF_COMPOSITION = ("RL453", "RL460")
+_OF_COMPOSITION = ("RL453", "RL456", "RL460")
 """Findings about what a file asks of others, shown in it."""
 _MOST_KEPT = 64
 _MOST_WARNINGS = 20
@@ -287,15 +287,21 @@ def _not_finite(data: dict[str, Any], path: str) -> Iterator[Finding]:
             )
 
 
+def _read_otherwise(value: Unquoted) -> str:
+    if value.reads_as == str(value):
+        return f"{str(value)!r} looks like a number, and is a text here and for RLinf's own loader"
+    return f"{str(value)!r} is a text here, and RLinf's own loader reads {value.reads_as!r}"
+
+
 def _misread(data: dict[str, Any], path: str) -> list[Finding]:
     """Scalars that RLinf's own loader reads otherwise; those of the cluster section have rules of their own."""
-    own = f"{path}.cluster"
+    own = child(path, "cluster")
     return [
         Finding(
             code="RL459",
             severity="warning",
             path=place,
-            message=f"{str(value)!r} is a text here, and RLinf's own loader reads {value.reads_as!r}",
+            message=_read_otherwise(value),
             actual=str(value),
             hint="quote it, or write what is meant: a plain number, true or false",
         )

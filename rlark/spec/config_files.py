@@ -62,7 +62,12 @@ class Reading:
         """The first characters of a file that was read."""
         if file in self.texts:
             return self.texts[file][:characters]
-        return _kept[file][1][:characters] if file in _kept else file.read_text(encoding="utf-8")[:characters]
+        kept = _kept.get(file)
+        return (
+            kept[1][:characters]
+            if kept is not None
+            else file.read_text(encoding="utf-8", errors="replace")[:characters]
+        )
 
     def read(self, file: Path) -> dict[str, Any]:
         """A file's mapping in plain values; an empty file is an empty mapping.
@@ -101,6 +106,15 @@ class Reading:
         if isinstance(value, dict):
             return {name: self.mark(entry, name) for name, entry in value.items()}
         return [self.mark(item, key) for item in value] if isinstance(value, list) else value
+
+    def at(self, finding: Finding, section: str, name: str = "") -> Finding:
+        """The finding at a section of the first file read that has it, of those of a name where one is given."""
+        for file, document in self.documents.items():
+            if name in ("", file.stem) and document.positions.has(section):
+                line, column = document.positions.of(section)
+                update = {"file": str(file), "path": section, "line": line, "column": column}
+                return finding.model_copy(update=update)
+        return finding
 
     def where(self, finding: Finding, holds: Callable[[str], object]) -> Finding:
         """The finding at the first text of the files read that holds what it is about, where there is one."""

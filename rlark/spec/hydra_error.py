@@ -14,6 +14,24 @@ _NOISE = re.compile(
     r"(?:full_key:|reference_type=|object_type=|Config search path:|To append to your |See https:|expecting \{).*"
 )
 """What they add for programmers."""
+_CURES = (
+    ("must be a list of strings", "hydra.searchpath", "write a list: searchpath: [file:///data/configs]"),
+    ("'HydraConf'", "hydra", "correct the key, or remove it: only searchpath has an effect here"),
+    ("defaults must be a list", "defaults", "write a list of files and groups: defaults: [base, model: small]"),
+    ("Unsupported type in defaults", "defaults", "an entry is the name of a file, or group: name"),
+    ("Duplicate _self_", "defaults", "keep one _self_; what stands behind it wins over this file"),
+    (
+        "Could not override",
+        "defaults",
+        "override changes a group that stands before it: name the group without override",
+    ),
+    ("Multiple values for", "defaults", "name it once; to change what another file chose write override"),
+    ("appears more than once", "defaults", "name it once; for both give each a package: model/small@small"),
+    ("You must specify", "defaults", "choose one, and write its name instead of ???"),
+    ("interpolation '", "defaults", "write the name: what a defaults list names is looked up before there are values"),
+)
+"""Words of Hydra's, the section that they are about, and how to mend that."""
+_IN_FILE = re.compile(r"[Ii]n '([^']+)'")
 _SEARCHED = re.compile(r"path=file://(\S+)")
 _VARIABLE = re.compile(r"Environment variable '([^']*)'")
 
@@ -42,7 +60,7 @@ def told(error: BaseException, overrides: Sequence[str], reading: Reading) -> Fi
     missing = str(getattr(error, "missing_cfg_file", None) or "")
     if missing and _SEARCHED.search(str(error)):
         return _not_found(missing, error, reading)
-    return Finding(code="RL456", message=f"the configuration cannot be composed: {text}")
+    return _not_composed(text, reading)
 
 
 def _path(key: str) -> str:
@@ -66,6 +84,21 @@ def text_of(error: BaseException) -> str:
             parts.append(text)
         here = here.__cause__
     return ": ".join(part.rstrip(".") for part in parts) or type(error).__name__
+
+
+def in_a_circle(reading: Reading) -> Finding:
+    """Defaults lists that lead back to a file that is being read."""
+    names = ", ".join(file.name for file in reading.documents)
+    message = f"defaults or values lead back to themselves without an end; read were {names[:200]}"
+    finding = Finding(code="RL456", message=message, hint="remove an entry, so that no file is its own default")
+    return reading.at(finding, "defaults")
+
+
+def _not_composed(text: str, reading: Reading) -> Finding:
+    section, hint = next(((section, hint) for words, section, hint in _CURES if words in text), ("", None))
+    finding = Finding(code="RL456", message=f"the configuration cannot be composed: {text}", hint=hint)
+    named = _IN_FILE.search(text)
+    return reading.at(finding, section, Path(named[1]).stem if named else "") if section else finding
 
 
 def _variable(name: str, key: str, reading: Reading) -> Finding:

@@ -285,3 +285,46 @@ def test_a_text_is_composed_though_no_file_holds_it(folder):
     assert composed.effective is not None
     assert composed.effective["algorithm"] == {"seed": 2, "lr": 1e-4}
     assert (composed.path, composed.origin) == ("", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "told"),
+    [
+        ("a: 1\ndefaults: base\n", (2, 11), "write a list"),
+        ("defaults: [base, null]\n", (1, 11), "name of a file"),
+        ("defaults: [_self_, base, _self_]\n", (1, 11), "keep one _self_"),
+        ("defaults: [base, {override model: big}]\n", (1, 11), "without override"),
+        ("defaults: [base, {model: small}, {model: big}]\n", (1, 11), "name it once"),
+        ("defaults: [base, {model: '???'}]\n", (1, 11), "instead of ???"),
+        ("defaults: [base, {model: '${size}'}]\nsize: small\n", (1, 11), "write the name"),
+        ("defaults: [base]\nhydra: {searchpath: /data}\n", (2, 21), "write a list"),
+        ("defaults: [base]\nhydra: {jobb: 1}\n", (2, 8), "correct the key"),
+        ("a: 1\ndefaults: [main]\n", (2, 11), "its own default"),
+        ("defaults: [base, other]\n", (1, 11), "its own default"),
+    ],
+)
+def test_what_hydra_cannot_compose_is_told_where_it_stands_and_how_to_mend_it(folder, text, place, told):
+    (folder / "model").mkdir()
+    for size in ("small", "big"):
+        (folder / "model" / f"{size}.yaml").write_text("width: 1\n")
+    (folder / "other.yaml").write_text("defaults: [main]\n")
+    (folder / "main.yaml").write_text(text)
+    (finding,) = of(folder, path="main.yaml").findings
+    assert (finding.code, finding.file) == ("RL456", str(folder / "main.yaml"))
+    assert (finding.line, finding.column) == place
+    assert told in str(finding.hint)
+    assert finding.path.startswith(f"{CONFIG}.")
+
+
+def test_a_group_that_is_no_text_is_told(folder):
+    (folder / "bytes.yaml").write_bytes(b"\xff\xfe")
+    (folder / "main.yaml").write_text("defaults: [base, bytes]\n")
+    assert [finding.code for finding in of(folder, path="main.yaml").findings] == ["RL451"]
+
+
+@pytest.mark.parametrize(("text", "told"), [("010", "reads 8"), ("0o7", "and for RLinf's"), ("08", "and for RLinf's")])
+def test_a_number_that_is_none_for_rlinf_is_not_said_to_be_read_otherwise(text, told):
+    composed = compose_text(f"cluster: {{num_nodes: {text}}}\nseed: {text}\n", Path("/nowhere/main.yaml"))
+    (finding,) = composed.findings  # the cluster section has rules of its own, in a file of its own too
+    assert (finding.code, finding.path) == ("RL459", "seed")
+    assert told in finding.message
