@@ -5,14 +5,17 @@ checkpoints/
   global_step_40/
     actor.pkl                  Actor.state() of rank 0
     rest.pkl                   the other states, and what the runner needs to go on
-    checkpoint.json            {iteration, files: {name: {sha256, sizeBytes}}}
+    checkpoint.json            {iteration, due, files: {name: {sha256, sizeBytes}}}
+
+One that was due counts when the best is chosen at the end. One that was written because somebody
+asked the run to stop only serves to go on from: a run that was interrupted must choose among the
+same ones as a run that was not.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import pickle
 import re
 import shutil
 from collections.abc import Mapping
@@ -20,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from rlark.folder import read_json, write_json, write_text
+from rlark.runtime import plain
 from rlark.runtime.component import State
 
 ACTOR = "actor.pkl"
@@ -30,23 +34,28 @@ KEEP = 4
 _NAME = re.compile(r"global_step_(\d+)")
 
 
-def save(root: Path, iteration: int, state: State, progress: Mapping[str, Any], keep: int = KEEP) -> Path:
-    """Write one checkpoint, drop the oldest beyond `keep`, and those of later iterations.
+def save(
+    root: Path, iteration: int, state: State, progress: Mapping[str, Any], *, due: bool = True, keep: int = KEEP
+) -> Path:
+    """Write one checkpoint, and drop what it makes superfluous.
 
-    The later ones belong to a course that was given up, when training went on from an earlier checkpoint.
+    Of those that were due, the newest `keep` stay; of the others only this one; none of later iterations:
+    they belong to a course that was given up, when training went on from an earlier checkpoint.
 
     Args:
         root: the checkpoints folder, made where needed.
         iteration: iterations done, from 1.
         state: what `Trainer.state` gave.
-        progress: what the runner needs to go on; pickles.
-        keep: how many folders may stay.
+        progress: what the runner needs to go on; plain values.
+        due: False for one that is written only because the run was asked to stop.
+        keep: how many that were due may stay.
 
     Returns:
         The new folder.
 
     Raises:
         OSError: it could not be written; no half checkpoint stays behind.
+        ValueError: a state holds more than plain values and arrays.
     """
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     target = root / f"global_step_{iteration}"
@@ -56,27 +65,82 @@ def save(root: Path, iteration: int, state: State, progress: Mapping[str, Any], 
     try:
         rest = {**state, "actor": list(state["actor"][1:]), "progress": dict(progress)}
         files = {ACTOR: _write(draft / ACTOR, state["actor"][0]), REST: _write(draft / REST, rest)}
-        write_json(draft / MANIFEST, {"iteration": iteration, "files": files})
-        shutil.rmtree(target, ignore_errors=True)
-        draft.rename(target)
-        _sync(root)
+        write_json(draft / MANIFEST, {"iteration": iteration, "due": due, "files": files})
+        _put(draft, target)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    write_text(root / LATEST, target.name + "\n")
-    found = saved(root)
-    here = found.index(target) + 1
-    for other in (*found[: max(0, here - keep)], *found[here:]):
-        shutil.rmtree(other)
+    _drop_superfluous(root, target, keep)
     return target
+
+
+def _put(draft: Path, target: Path) -> None:
+    """Give a whole checkpoint its name; `latest` never names one that is not there."""
+    root = target.parent
+    _sync(draft)
+    if target.exists():  # an iteration done again
+        (root / LATEST).unlink(missing_ok=True)
+        shutil.rmtree(target)
+    draft.rename(target)
+    _sync(root)
+    write_text(root / LATEST, target.name + "\n")
+
+
+def _drop_superfluous(root: Path, newest: Path, keep: int) -> None:
+    found, kept = saved(root), due(root)
+    kept = [path for path in kept if _number(path) <= _number(newest)][-keep:]
+    for other in found:
+        if other != newest and other not in kept:
+            shutil.rmtree(other)
 
 
 def saved(root: Path) -> list[Path]:
     """Every checkpoint folder, oldest first."""
-    found = [
-        (int(match.group(1)), path) for path in root.glob("global_step_*") if (match := _NAME.fullmatch(path.name))
-    ]
-    return [path for _, path in sorted(found)]
+    return sorted((path for path in root.glob("global_step_*") if _NAME.fullmatch(path.name)), key=_number)
+
+
+def due(root: Path) -> list[Path]:
+    """Those that were due, oldest first: what a run may choose its best from."""
+    return [path for path in saved(root) if _manifest(path).get("due", True)]
+
+
+def _number(path: Path) -> int:
+    return int(path.name.rpartition("_")[2])
+
+
+def adopt(source: Path, root: Path) -> None:
+    """Take over what a run that goes on elsewhere will choose its best from.
+
+    Args:
+        source: the checkpoint it goes on from, or a checkpoints folder; with those that were due before it.
+        root: the run's own checkpoints folder.
+
+    Raises:
+        ValueError: one is no checkpoint, or was changed.
+        OSError: one cannot be copied.
+    """
+    source = _resolve(source)
+    if source.parent.resolve() == root.resolve():
+        return
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    here = _iteration(source)
+    earlier = [path for path in due(source.parent) if _number(path) < here] if _NAME.fullmatch(source.name) else []
+    for path in (*earlier[1 - KEEP :], source):
+        for name in (ACTOR, REST):
+            _checked(path, name)
+        target = root / f"global_step_{_iteration(path)}"
+        draft = root / f".{target.name}"
+        shutil.rmtree(draft, ignore_errors=True)
+        shutil.copytree(path, draft, copy_function=_link)
+        _put(draft, target)
+
+
+def _link(source: str, target: str) -> None:
+    """Checkpoints are never written again, so that two folders may share their files."""
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without links
+        shutil.copyfile(source, target)
 
 
 def load_actor(path: Path) -> State:
@@ -93,24 +157,33 @@ def load(path: Path) -> tuple[State, dict[str, Any]]:
     """What `save` was given: the trainer's state and the runner's progress.
 
     Args:
-        path: a `global_step_N` folder, or a checkpoints folder: then the one `latest` names.
+        path: a `global_step_N` folder, or a checkpoints folder: then its newest.
 
     Raises:
         ValueError: the folder is no checkpoint, or a file was changed.
     """
     folder = _resolve(path)
-    rest = _read(folder, REST)
+    actor, rest = _read(folder, ACTOR), _read(folder, REST)
     progress = rest.pop("progress")
-    return {**rest, "actor": [_read(folder, ACTOR), *rest["actor"]]}, progress
+    if progress.get("iteration", _iteration(folder)) != _iteration(folder):
+        raise ValueError(f"{folder / MANIFEST} was changed: it names another iteration than {REST} does")
+    return {**rest, "actor": [actor, *rest["actor"]]}, progress
 
 
 def _resolve(path: Path) -> Path:
+    """The one checkpoint that a folder stands for."""
+    if (path / MANIFEST).is_file():
+        return path
     pointer = path / LATEST
-    return path / pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else path
+    name = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
+    if _NAME.fullmatch(name) and (path / name).is_dir():
+        return path / name
+    found = saved(path)  # a process was killed while it put a checkpoint in another's place
+    return found[-1] if found else path
 
 
 def _write(path: Path, value: object) -> dict[str, object]:
-    data = pickle.dumps(value, protocol=5)
+    data = plain.dumps(value)
     with path.open("xb") as file:
         file.write(data)
         file.flush()
@@ -118,19 +191,50 @@ def _write(path: Path, value: object) -> dict[str, object]:
     return {"sha256": hashlib.sha256(data).hexdigest(), "sizeBytes": len(data)}
 
 
-def _read(folder: Path, name: str) -> Any:
-    manifest = read_json(folder / MANIFEST)
+def _manifest(folder: Path) -> dict[str, Any]:
+    try:
+        manifest = read_json(folder / MANIFEST)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{folder} is no checkpoint: {MANIFEST} cannot be read: {error}") from error
     if manifest is None:
         raise ValueError(f"{folder} is no checkpoint: it has no {MANIFEST}")
-    files = manifest.get("files")
+    return manifest
+
+
+def _iteration(folder: Path) -> int:
+    iteration = _manifest(folder).get("iteration")
+    if isinstance(iteration, bool) or not isinstance(iteration, int) or iteration < 1:
+        raise ValueError(f"{folder / MANIFEST} was changed: it names no iteration")
+    return iteration
+
+
+def _checked(folder: Path, name: str) -> bytes:
+    """A file's bytes, when they are those that the manifest lists."""
+    files = _manifest(folder).get("files")
     entry = files.get(name) if isinstance(files, dict) else None
     try:
         data = (folder / name).read_bytes()
     except OSError as error:
         raise ValueError(f"the checkpoint {folder} lacks {name}: {error.strerror}") from error
-    if not isinstance(entry, dict) or hashlib.sha256(data).hexdigest() != entry.get("sha256"):
-        raise ValueError(f"{folder / name} is not the file that {MANIFEST} lists: its SHA-256 differs")
-    return pickle.loads(data)  # noqa: S301  its hash is that of the file this run's own kind wrote
+    listed = entry if isinstance(entry, dict) else {}
+    if len(data) != listed.get("sizeBytes"):
+        raise ValueError(
+            f"{folder / name} is not the file that {MANIFEST} lists: it has {len(data)} bytes, "
+            f"listed are {listed.get('sizeBytes')}; take an earlier checkpoint"
+        )
+    if hashlib.sha256(data).hexdigest() != listed.get("sha256"):
+        raise ValueError(
+            f"{folder / name} is not the file that {MANIFEST} lists: its SHA-256 differs; take an earlier checkpoint"
+        )
+    return data
+
+
+def _read(folder: Path, name: str) -> Any:
+    data = _checked(folder, name)
+    try:
+        return plain.loads(data)
+    except ValueError as error:
+        raise ValueError(f"{folder / name} is not read: {error}") from error
 
 
 def _sync(folder: Path) -> None:

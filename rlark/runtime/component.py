@@ -211,13 +211,14 @@ class Run:
     Attributes:
         folder: the job folder; products go to `folder.artifacts`.
         history: the metrics of every iteration, in order.
-        checkpoints: `checkpoints/global_step_N/` folders written, oldest first; each holds `actor.pkl`,
-            the pickled `Actor.state()` of rank 0, read by `rlark.runtime.checkpoint.load_actor`.
+        checkpoints: the newest `checkpoints/global_step_N/` folders that were due, oldest first; each holds
+            `Actor.state()` of rank 0, read by `rlark.runtime.checkpoint.load_actor`.
         actor: `Actor.state()` of rank 0 at the end.
         training_seconds: wall time of all iterations.
         env_steps: control steps taken over all environments.
         device: what training really used.
         fused: True when one process ran all components.
+        saved_checkpoints: how many checkpoints were due and written, those that were dropped later included.
     """
 
     folder: JobFolder
@@ -228,6 +229,7 @@ class Run:
     env_steps: int
     device: DeviceUse
     fused: bool
+    saved_checkpoints: int = 0
 
 
 class Program(Protocol[C]):

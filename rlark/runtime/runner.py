@@ -26,12 +26,14 @@ class Progress:
         env_steps: control steps taken over all environments.
         seconds: wall time of all iterations.
         history: the metrics of every iteration, in order.
+        saved: checkpoints that were due and written.
     """
 
     iteration: int = 0
     env_steps: int = 0
     seconds: float = 0.0
     history: list[Metrics] = field(default_factory=list)
+    saved: int = 0
 
 
 class Runner:
@@ -67,6 +69,7 @@ class Runner:
         """
         state, progress = checkpoint.load(path)
         self._trainer.restore(state)
+        checkpoint.adopt(path, self._folder.checkpoints)
         self.progress = Progress(**progress)
 
     def run(self, *, fused: bool) -> Run:
@@ -86,7 +89,8 @@ class Runner:
         return Run(
             folder=self._folder,
             history=progress.history,
-            checkpoints=checkpoint.saved(self._folder.checkpoints),
+            checkpoints=checkpoint.due(self._folder.checkpoints),
+            saved_checkpoints=progress.saved,
             actor=actor,
             training_seconds=progress.seconds,
             env_steps=progress.env_steps,
@@ -104,12 +108,14 @@ class Runner:
         progress.history.append(metrics)
         self._reporter.iteration(progress.iteration, metrics, progress.env_steps, progress.seconds)
         stopping = self._stop.requested
-        if stopping or progress.iteration == shape.iterations or progress.iteration % self._interval == 0:
-            self._save()
+        due = progress.iteration == shape.iterations or progress.iteration % self._interval == 0
+        if due or stopping:
+            self._save(due=due)
         if stopping:
             raise Stopped
 
-    def _save(self) -> None:
-        checkpoint.save(
-            self._folder.checkpoints, self.progress.iteration, self._trainer.state(), dict(vars(self.progress))
-        )
+    def _save(self, *, due: bool) -> None:
+        progress = self.progress
+        progress.saved += due
+        root, state = self._folder.checkpoints, self._trainer.state()
+        checkpoint.save(root, progress.iteration, state, dict(vars(progress)), due=due)

@@ -98,3 +98,100 @@ def test_a_full_disk_leaves_no_half_checkpoint(tmp_path: Path, monkeypatch: pyte
         checkpoint.save(tmp_path, 2, state(2), {})
     assert {path.name for path in tmp_path.iterdir()} == {"global_step_1", "latest"}
     assert checkpoint.load(tmp_path)[1] == {"iteration": 1}
+
+
+def test_a_truncated_file_is_told_as_that(tmp_path: Path):
+    folder = checkpoint.save(tmp_path, 1, state(1), {"iteration": 1})
+    data = (folder / "rest.pkl").read_bytes()
+    (folder / "rest.pkl").write_bytes(data[:-1])
+    with pytest.raises(ValueError, match=f"it has {len(data) - 1} bytes, listed are {len(data)}; take an earlier"):
+        checkpoint.load(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"iteration": "3"}'])
+def test_a_changed_list_of_files_is_refused(tmp_path: Path, text: str):
+    folder = checkpoint.save(tmp_path, 1, state(1), {"iteration": 1})
+    (folder / "checkpoint.json").write_text(text)
+    with pytest.raises(ValueError, match=r"checkpoint\.json"):
+        checkpoint.load(folder)
+
+
+def test_another_iteration_in_the_list_is_noticed(tmp_path: Path):
+    folder = checkpoint.save(tmp_path, 1, state(1), {"iteration": 1})
+    manifest = folder / "checkpoint.json"
+    manifest.write_text(manifest.read_text().replace('"iteration": 1', '"iteration": 2'))
+    with pytest.raises(ValueError, match="names another iteration"):
+        checkpoint.load(folder)
+
+
+class TestOnesThatWereNotDue:
+    """They are there to go on from, and nothing is chosen from them."""
+
+    def test_they_do_not_count_and_go_with_the_next(self, tmp_path: Path):
+        for number in (2, 4, 6, 8):
+            checkpoint.save(tmp_path, number, state(number), {})
+        checkpoint.save(tmp_path, 9, state(9), {"iteration": 9}, due=False)
+        assert checkpoint.load(tmp_path)[1] == {"iteration": 9}
+        assert [path.name for path in checkpoint.due(tmp_path)] == [f"global_step_{n}" for n in (2, 4, 6, 8)]
+        checkpoint.save(tmp_path, 10, state(10), {})
+        assert [path.name for path in checkpoint.saved(tmp_path)] == [f"global_step_{n}" for n in (4, 6, 8, 10)]
+
+
+class TestTakingOver:
+    """A run that goes on in another folder chooses from the same ones."""
+
+    def test_the_one_and_those_that_were_due_before_it(self, tmp_path: Path):
+        theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+        for number in (2, 4, 6, 8):
+            checkpoint.save(theirs, number, state(number), {"iteration": number})
+        checkpoint.save(theirs, 9, state(9), {"iteration": 9}, due=False)
+        checkpoint.adopt(theirs, ours)
+        assert [path.name for path in checkpoint.saved(ours)] == [f"global_step_{n}" for n in (4, 6, 8, 9)]
+        assert checkpoint.load(ours)[1] == {"iteration": 9}
+        checkpoint.save(ours, 10, state(10), {})
+        assert [path.name for path in checkpoint.due(ours)] == [f"global_step_{n}" for n in (4, 6, 8, 10)]
+        assert len(checkpoint.saved(theirs)) == 5
+
+    def test_none_that_came_later(self, tmp_path: Path):
+        for number in (2, 4, 6):
+            checkpoint.save(tmp_path / "theirs", number, state(number), {"iteration": number})
+        checkpoint.adopt(tmp_path / "theirs/global_step_4", tmp_path / "ours")
+        assert [path.name for path in checkpoint.saved(tmp_path / "ours")] == ["global_step_2", "global_step_4"]
+
+    def test_in_the_same_folder_there_is_nothing_to_take(self, tmp_path: Path):
+        checkpoint.save(tmp_path, 2, state(2), {"iteration": 2})
+        checkpoint.adopt(tmp_path, tmp_path)
+        assert [path.name for path in checkpoint.saved(tmp_path)] == ["global_step_2"]
+
+    def test_one_that_was_copied_away_comes_alone(self, tmp_path: Path):
+        folder = checkpoint.save(tmp_path / "theirs", 4, state(4), {"iteration": 4})
+        folder.rename(tmp_path / "mine")
+        checkpoint.adopt(tmp_path / "mine", tmp_path / "ours")
+        assert checkpoint.load(tmp_path / "ours")[1] == {"iteration": 4}
+
+    def test_across_file_systems_it_is_copied(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        def refused(_source: str, _target: str) -> None:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+        checkpoint.save(tmp_path / "theirs", 4, state(4), {"iteration": 4})
+        monkeypatch.setattr(os, "link", refused)
+        checkpoint.adopt(tmp_path / "theirs", tmp_path / "ours")
+        assert checkpoint.load(tmp_path / "ours")[1] == {"iteration": 4}
+
+    def test_a_changed_one_is_not_taken(self, tmp_path: Path):
+        folder = checkpoint.save(tmp_path / "theirs", 2, state(2), {"iteration": 2})
+        checkpoint.save(tmp_path / "theirs", 4, state(4), {"iteration": 4})
+        (folder / "actor.pkl").write_bytes(b"x")
+        with pytest.raises(ValueError, match=r"actor\.pkl is not the file"):
+            checkpoint.adopt(tmp_path / "theirs", tmp_path / "ours")
+
+
+def test_a_process_killed_while_it_replaced_one_leaves_the_one_before(tmp_path: Path):
+    for number in (2, 4):
+        checkpoint.save(tmp_path, number, state(number), {"iteration": number})
+    (tmp_path / "latest").unlink()
+    assert checkpoint.load(tmp_path)[1] == {"iteration": 4}
+    (tmp_path / "latest").write_text("global_step_6\n")
+    assert checkpoint.load(tmp_path)[1] == {"iteration": 4}
+    (tmp_path / "latest").write_text("../elsewhere\n")
+    assert checkpoint.load(tmp_path)[1] == {"iteration": 4}

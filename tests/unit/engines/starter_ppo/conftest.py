@@ -19,13 +19,16 @@ Sections = dict[str, dict[str, Any]]
 def make_config(make_pack) -> Callable[..., Config]:
     """A small configuration; sections are merged into it."""
 
-    def build(*, pack: dict[str, Any] | None = None, **sections: dict[str, Any]) -> Config:
+    def build(
+        *, pack: dict[str, Any] | None = None, size: tuple[int, int] = (8, 16), **sections: dict[str, Any]
+    ) -> Config:
+        num_envs, steps = size
         task = make_pack(episodes=30, **(pack or {})).model_dump(mode="json", by_alias=True)
         base: Sections = {
             "runner": {"engine": "starter-ppo", "max_epochs": 2},
             "algorithm": {"seed": 7},
             "env": {
-                "train": {"task": task, "total_num_envs": 8, "rollout_steps": 16},
+                "train": {"task": task, "total_num_envs": num_envs, "rollout_steps": steps},
                 "eval": {"probe_episodes": 4},
             },
             "actor": {"model": {"hidden_dims": [16, 16]}},
@@ -60,6 +63,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
             env_steps=shape.iterations * shape.steps * shape.num_envs,
             device=trainer.device(),
             fused=True,
+            saved_checkpoints=shape.iterations,
         )
 
     return train
