@@ -41,8 +41,14 @@ class StarterPpo:
 
     def env(self, config: Config, context: Context) -> GoalNavigation:
         """The environments of one rank."""
-        share = config.env.train.total_num_envs // context.world_size
-        return GoalNavigation(config.task, share, seed_of(config, "env", context.rank), ranks=context.world_size)
+        train = config.env.train
+        return GoalNavigation(
+            config.task,
+            train.total_num_envs // context.world_size,
+            seed_of(config, "env", context.rank),
+            ranks=context.world_size,
+            rollout_steps=train.rollout_steps,
+        )
 
     def rollout(self, config: Config, context: Context) -> Acting:
         """The policy that one rank acts with."""

@@ -15,6 +15,7 @@ from engines.tasks.differential_drive import lag_alpha
 from engines.tasks.observe import Layout, Readings
 from engines.tasks.randomise import WIDTH as DYNAMICS_WIDTH
 from engines.tasks.randomise import Ranges, draw
+from engines.tasks.reward import Formula, Signals
 from rlark.spec.task_pack import TaskPack, Workspace
 
 Floats = NDArray[np.float64]
@@ -41,14 +42,16 @@ class Episodes:
         distance: [E] m, from the true pose to the goal.
         steps: [E] control steps done.
         total: [E] sum of rewards.
+        memory: [M, E], what the reward remembers of the step before.
     """
 
-    def __init__(self, count: int, obstacles: int, max_latency: int) -> None:
+    def __init__(self, count: int, obstacles: int, max_latency: int, memory: int = 0) -> None:
         """Room for `count` episodes, all zeros."""
         pairs = ("x", "y", "yaw", "velocity", "goal", "reach", "stride", "drift")
         singles = ("alpha", "bias", "odom_std", "gyro_std", "dropout", "distance", "steps", "total")
         sizes = dict.fromkeys(pairs, 2) | dict.fromkeys(singles, 1)
         sizes |= {"delay": max_latency + 1, "queue": 2 * (max_latency + 1), "obstacles": 2 * obstacles}
+        sizes["memory"] = memory
         self.count = count
         self.table: Floats = np.zeros((sum(sizes.values()), count))
         rows = dict(zip(sizes, np.split(self.table, np.cumsum(list(sizes.values()))[:-1]), strict=True))
@@ -58,9 +61,15 @@ class Episodes:
         self.alpha, self.bias = rows["alpha"][0], rows["bias"][0]
         self.odom_std, self.gyro_std, self.dropout = rows["odom_std"][0], rows["gyro_std"][0], rows["dropout"][0]
         self.distance, self.steps, self.total = rows["distance"][0], rows["steps"][0], rows["total"][0]
+        self.memory = rows["memory"]
         self.delay = rows["delay"].reshape(max_latency + 1, 1, count)
         self.queue = rows["queue"].reshape(max_latency + 1, 2, count)
         self.obstacles = rows["obstacles"].reshape(obstacles, 2, count)
+
+    def heading(self, cos: Floats, sin: Floats, distance: Floats) -> Floats:
+        """Cosine [E] of the angle to the goal, from cosine and sine [E] of the true yaw and the distance [E]."""
+        ahead: Floats = (self.goal[0] - self.x[0]) * cos + (self.goal[1] - self.y[0]) * sin
+        return ahead / np.maximum(distance, 1e-9)
 
     def readings(self, cos: Floats, sin: Floats) -> Readings:
         """What the sensors measure, from the cosine and sine [E] of the odometry's yaw."""
@@ -78,7 +87,7 @@ class Start:
         layout: the observation's layout.
     """
 
-    def __init__(self, pack: TaskPack, ranges: Ranges, layout: Layout) -> None:
+    def __init__(self, pack: TaskPack, ranges: Ranges, layout: Layout, formula: Formula) -> None:
         """Prepare to start episodes of a task.
 
         Raises:
@@ -86,7 +95,7 @@ class Start:
         """
         _check_room(pack.workspace)
         self._workspace, self._drive, self._ranges = pack.workspace, pack.drive, ranges
-        self.layout = layout
+        self.layout, self._formula = layout, formula
         self.uniforms = 3 + DYNAMICS_WIDTH + 2 * OBSTACLE_TRIES * pack.workspace.obstacles.count
 
     def make(self, uniform: Floats, normal: Floats, goal_distance: tuple[float, float]) -> tuple[Episodes, Floats]:
@@ -101,7 +110,7 @@ class Start:
             The episodes, and the first frame [E, size] of each.
         """
         count = uniform.shape[1]
-        episodes = Episodes(count, self._workspace.obstacles.count, self._ranges.max_latency)
+        episodes = Episodes(count, self._workspace.obstacles.count, self._ranges.max_latency, self._formula.rows)
         angle = 2.0 * math.pi * uniform[:2] - math.pi
         episodes.yaw[:] = angle[0]
         episodes.distance[:] = goal_distance[0] + uniform[2] * (goal_distance[1] - goal_distance[0])
@@ -109,7 +118,10 @@ class Start:
         self._set_dynamics(episodes, uniform[3 : 3 + DYNAMICS_WIDTH])
         tries = uniform[3 + DYNAMICS_WIDTH :].reshape(-1, OBSTACLE_TRIES, 2, count)
         episodes.obstacles[:] = place_obstacles(self._workspace, episodes.goal, tries)
-        readings = episodes.readings(np.cos(episodes.yaw[1]), np.sin(episodes.yaw[1]))
+        cos, sin = np.cos(episodes.yaw[1]), np.sin(episodes.yaw[1])
+        if self._formula.rows:
+            episodes.memory[:] = self._formula.begin(_at_start(episodes, episodes.heading(cos, sin, episodes.distance)))
+        readings = episodes.readings(cos, sin)
         return episodes, self.layout.frame(readings, normal, self._drive)
 
     def _set_dynamics(self, episodes: Episodes, uniform: Floats) -> None:
@@ -125,6 +137,13 @@ class Start:
         episodes.dropout[:] = dynamics.odom_dropout_prob
         steps = np.arange(len(episodes.delay))[:, None, None]
         episodes.delay[:] = dynamics.action_latency_steps == steps
+
+
+def _at_start(episodes: Episodes, heading: Floats) -> Signals:
+    """What is measured before the first action: nobody has reached or hit anything yet."""
+    nothing = np.zeros(episodes.count)
+    never = np.zeros(episodes.count, np.bool_)
+    return Signals(episodes.distance, nothing, never, never, never, None, heading)
 
 
 def place_obstacles(workspace: Workspace, goal: Floats, tries: Floats) -> Floats:

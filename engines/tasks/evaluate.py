@@ -19,7 +19,8 @@ from engines.tasks.observe import LAYOUTS
 from engines.tasks.randomise import fixed
 from rlark.evidence.intervals import wilson
 from rlark.runtime.component import FloatArray
-from rlark.spec.task_pack import Envelope, TaskPack
+from rlark.spec.dynamics import Envelope
+from rlark.spec.task_pack import TaskPack
 
 PolicyFunction = Callable[[FloatArray], FloatArray]
 """Observations [B, O] to actions [B, A], deterministic."""
@@ -121,7 +122,7 @@ def measure(
     """
     ranges, steps = fixed(envelope), pack.termination.timeout_steps
     world = World(pack, ranges, episodes)
-    start = Start(pack, ranges, LAYOUTS[pack.observation_adapter_id])
+    start = Start(pack, ranges, LAYOUTS[pack.observation_adapter_id], world.formula)
     streams = _Streams(world, start, [eval_seed * SEED_STRIDE + i for i in range(episodes)], steps)
     first, frames = start.make(streams.uniform, streams.normal[0], pack.curriculum.initial_goal_distance)
     world.begin(np.arange(episodes), first.table, frames)

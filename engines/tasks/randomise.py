@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engines.tasks.arrays import Array, library
-from rlark.spec.task_pack import DomainRandomization, Envelope
+from rlark.spec.dynamics import DomainRandomization, Envelope
 
 
 class Dynamics(NamedTuple):
-    """The dynamics of E episodes, each [E]; units as in `rlark.spec.task_pack.Envelope`."""
+    """The dynamics of E episodes, each [E]; units as in `rlark.spec.dynamics.Envelope`."""
 
     motor_gain: Array
     lag_tau_seconds: Array

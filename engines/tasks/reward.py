@@ -1,51 +1,198 @@
-"""The reward of goal navigation, term by term.
+"""The reward of a task: its formula over what was measured, on numpy or jax arrays.
 
-Every term is a plain product of weight and quantity: the goal bonus is paid in full in the step
-that reaches the goal, whatever the episode does next.
+What each op pays stands in `rlark.spec.reward`; a task's plain `reward` is the same formula written
+out. The goal bonus is paid in full in the step that reaches the goal, whatever comes next.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from engines.tasks.arrays import Array
-from rlark.spec.task_pack import Reward
+from engines.tasks.arrays import Array, library
+from rlark.spec.reward import TERMS, Quantity, RewardTerm, TermName
+
+SLEW = 0.1
+"""How far the target of `rate_limit` follows its quantity in one step."""
 
 
 class Signals(NamedTuple):
-    """What happened to N robots in one control step.
+    """What was measured of N robots in one control step; what an engine does not offer stays None.
 
     Attributes:
-        nearer: [N] m that the true distance to the goal shrank.
-        collided: [N] bool.
+        distance: [N] m to the goal, true pose.
+        nearer: [N] m that it shrank in this step.
         reached: [N] bool.
-        effort: [N] mean |action| as the robot took it.
+        collided: [N] bool.
         dwelling: [N] bool, within 1.5 goal distances of the goal.
+        command: [A, N] in [-1, 1], the action as the robot took it; None before the first.
+        heading: [N] cosine of the angle between the heading and the way to the goal.
+        upright: [N] cosine of the tilt.
+        accel_z: [N] m/s^2.
+        body_rate: [N] rad/s.
     """
 
+    distance: Array
     nearer: Array
-    collided: Array
     reached: Array
-    effort: Array
+    collided: Array
     dwelling: Array
+    command: Array | None = None
+    heading: Array | None = None
+    upright: Array | None = None
+    accel_z: Array | None = None
+    body_rate: Array | None = None
 
 
-def terms(weights: Reward, signals: Signals) -> dict[str, Array]:
-    """Each term's reward [N], under its name in a task pack; terms of weight 0 are left out."""
-    quantities = {
-        "progress": signals.nearer,
-        "collision": signals.collided,
-        "goal": signals.reached,
-        "action_penalty": signals.effort,
-        "dwell": signals.dwelling,
-    }
-    weighted = ((name, getattr(weights, name), quantity) for name, quantity in quantities.items())
-    return {name: weight * quantity for name, weight, quantity in weighted if weight}
+def _effort(signals: Signals) -> Array:
+    command: Array = signals.command
+    return abs(command).sum(axis=0) / len(command)
 
 
-def reward(weights: Reward, signals: Signals) -> Array:
-    """The sum [N] of all terms."""
-    total = 0.0 * signals.nearer
-    for term in terms(weights, signals).values():
-        total = total + term
-    return total
+_MEASURES: dict[TermName, Callable[[Signals], Array]] = {
+    "progress": lambda signals: signals.distance,
+    "heading": lambda signals: signals.heading,
+    "goal_reach": lambda signals: signals.reached,
+    "goal_hold": lambda signals: signals.dwelling,
+    "proximity": lambda signals: 1.0 / (1.0 + signals.distance),
+    "collision": lambda signals: signals.collided,
+    "action_magnitude": _effort,
+    "upright": lambda signals: signals.upright,
+    "accel_z": lambda signals: signals.accel_z,
+    "body_rate": lambda signals: signals.body_rate,
+}
+"""What a term measures; `action_rate` needs the action before and is the formula's own."""
+_SIGNED: frozenset[TermName] = frozenset({"heading", "upright", "accel_z", "body_rate"})
+
+
+class _Part(NamedTuple):
+    """One term, prepared.
+
+    Attributes:
+        term: as it was written.
+        weight: with the sign of its op.
+        measure: what it pays for; None for `action_rate`.
+        row: where it remembers in the formula's memory; None when it remembers nothing.
+    """
+
+    term: RewardTerm
+    weight: float
+    measure: Callable[[Signals], Array] | None
+    row: int | None
+
+
+class Formula:
+    """A task's reward, ready to be paid to N robots.
+
+    What a term remembers of the step before is handed in and out as `memory` [rows, N], which
+    belongs to an episode: `begin` makes that of a new one.
+
+    Attributes:
+        rows: numbers that an episode remembers.
+        scheduled: True when a term waits for an iteration.
+        needs: the quantities it is made of.
+    """
+
+    def __init__(self, terms: Sequence[RewardTerm], actions: int, offers: Collection[Quantity]) -> None:
+        """Prepare the terms.
+
+        Args:
+            terms: of the task pack.
+            actions: A.
+            offers: what the environment measures.
+
+        Raises:
+            ValueError: a term needs something else.
+        """
+        for term in terms:
+            if term.quantity not in offers:
+                raise ValueError(
+                    f"the reward's term {term.term} is made of {term.quantity}, which is not measured here; "
+                    f"measured are {', '.join(offers)}: remove the term or choose another engine"
+                )
+        self.needs = frozenset(term.quantity for term in terms)
+        self.scheduled = any(term.after for term in terms)
+        self._actions = actions if any(term.term == "action_rate" for term in terms) else 0
+        self.rows = self._actions
+        self._parts = [self._prepared(term) for term in terms]
+
+    def _prepared(self, term: RewardTerm) -> _Part:
+        measure = _MEASURES.get(term.term)
+        remembers = term.op not in {"bonus", "penalty"}
+        weight = -term.weight if term.op in {"penalty", "smoothness"} else term.weight
+        if term.op in {"potential", "shaping"}:
+            if term.term == "progress":  # the environment knows the distance before
+                return _Part(term, weight, lambda signals: signals.nearer, None)
+            weight = weight if TERMS[term.term].rises else -weight
+        if term.op == "penalty" and term.term in _SIGNED:
+            signed = _MEASURES[term.term]
+            return _Part(term, weight, lambda signals: abs(signed(signals)), None)
+        row = self.rows if remembers else None
+        self.rows += remembers
+        return _Part(term, weight, measure, row)
+
+    def begin(self, start: Signals) -> Array:
+        """The memory [rows, N] of episodes that stand at their start; NaN where nothing was measured yet."""
+        xp, zero = library(start.distance), 0.0 * start.distance
+        rows = [zero + math.nan] * self._actions
+        for part in self._parts:
+            if part.row is not None and part.term.op == "rate_limit":
+                rows.append(zero)
+            elif part.row is not None:
+                known = part.measure is not None and part.term.quantity != "action"
+                rows.append(zero + part.measure(start) if known and part.measure else zero + math.nan)
+        return xp.stack(rows) if rows else xp.zeros((0, *start.distance.shape))
+
+    def pay(self, signals: Signals, memory: Array, iteration: float = math.inf) -> tuple[Array, Array]:
+        """The reward [N] of one control step.
+
+        Args:
+            signals: what was measured.
+            memory: [rows, N] from `begin`, or from the step before.
+            iteration: iterations of the training that are done, for terms that are introduced later;
+                by default all are.
+
+        Returns:
+            The reward, and what to remember.
+        """
+        total, kept = None, []
+        for part in self._parts:
+            amount, remembered = self._amount(part, signals, memory, iteration)
+            total = amount if total is None else total + amount
+            if remembered is not None:
+                kept.append(remembered)
+        if not self.rows:
+            return total, memory
+        commands: Array = signals.command if self._actions else ()
+        return total, library(memory).stack([*commands, *kept])
+
+    def amounts(self, signals: Signals, memory: Array, iteration: float = math.inf) -> list[Array]:
+        """What each term pays [N], in the order of the formula."""
+        return [self._amount(part, signals, memory, iteration)[0] for part in self._parts]
+
+    def _amount(self, part: _Part, signals: Signals, memory: Array, iteration: float) -> tuple[Array, Array | None]:
+        """What one term pays, and what it remembers."""
+        found = part.measure(signals) if part.measure is not None else self._rate(signals, memory)
+        if part.row is None:
+            return part.weight * found, None
+        amount, remembered = _from_memory(part, found, memory[part.row], signals.reached)
+        return (amount * (iteration >= part.term.after) if part.term.after else amount), remembered
+
+    def _rate(self, signals: Signals, memory: Array) -> Array:
+        """Mean squared change of the action [N]; 0 for the first one of an episode."""
+        xp = library(memory)
+        command: Array = signals.command
+        change = command - memory[: self._actions]
+        return xp.mean(xp.where(xp.isnan(change), 0.0, change * change), axis=0)
+
+
+def _from_memory(part: _Part, found: Array, before: Array, reached: Array) -> tuple[Array, Array]:
+    """What a term pays that looks back, and what it remembers."""
+    xp = library(before)
+    value = 1.0 * found
+    if part.term.op == "rate_limit":
+        target = xp.where(reached, value, xp.minimum(value, before + SLEW))
+        return part.weight * (target - before), target
+    change = xp.where(xp.isnan(before), 0.0, value - before)
+    return part.weight * (change * change if part.term.op == "smoothness" else change), value

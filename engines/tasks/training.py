@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import Any
 
@@ -172,6 +173,7 @@ class GoalNavigation:
         *,
         ranges: Ranges | None = None,
         ranks: int = 1,
+        rollout_steps: int | None = None,
     ) -> None:
         """Prepare; `reset` starts.
 
@@ -181,6 +183,7 @@ class GoalNavigation:
             seed: the rank's own stream.
             ranges: the dynamics to draw from; those of training by default.
             ranks: how many ranks share the run's environments.
+            rollout_steps: control steps of one training iteration; None where nobody counts iterations.
 
         Raises:
             ValueError: the task cannot be set up.
@@ -188,7 +191,11 @@ class GoalNavigation:
         ranges = ranges or training_ranges(pack.domain_randomization)
         episodes, noise = (np.random.Generator(np.random.PCG64(child)) for child in seed.spawn(2))
         self._world = World(pack, ranges, num_envs)
-        start = Start(pack, ranges, LAYOUTS[pack.observation_adapter_id])
+        self._counts = self._world.formula.scheduled
+        if self._counts and rollout_steps is None:
+            raise ValueError("a term of the reward is introduced after an iteration, and nobody counts iterations here")
+        self._rollout_steps, self._steps = rollout_steps or 1, 0
+        start = Start(pack, ranges, LAYOUTS[pack.observation_adapter_id], self._world.formula)
         self._deck = Deck(start, episodes, max(256, 4 * num_envs))
         self._noise = Noise(self._world, noise)
         self._curriculum = Curriculum(pack.curriculum)
@@ -200,6 +207,11 @@ class GoalNavigation:
     def goal_range(self) -> tuple[float, float]:
         """The range goals are drawn from now, m."""
         return self._curriculum.low, self._curriculum.high
+
+    @property
+    def iteration(self) -> int:
+        """Training iterations that are done, as the control steps tell."""
+        return self._steps // self._rollout_steps
 
     def reset(self) -> FloatArray:
         """Start every robot anew: the first observations [N, O].
@@ -218,7 +230,8 @@ class GoalNavigation:
     def step(self, action: FloatArray) -> Step:
         """Advance every robot by one control step with actions [N, 2]."""
         world = self._world
-        outcome = world.advance(action, *self._noise.next())
+        outcome = world.advance(action, *self._noise.next(), self.iteration if self._counts else math.inf)
+        self._steps += 1
         self._tally.add(outcome)
         terminated = outcome.terminated
         robots = np.flatnonzero(terminated | outcome.timeout)
@@ -245,6 +258,7 @@ class GoalNavigation:
             "deck": self._deck.state(),
             "curriculum": self._curriculum.state(),
             "recent": self._tally.recent,
+            "steps": self._steps,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -255,3 +269,4 @@ class GoalNavigation:
         self._deck.restore(state["deck"])
         self._curriculum.restore(state["curriculum"])
         self._tally.recent = state["recent"]
+        self._steps = int(state["steps"])

@@ -203,6 +203,7 @@ CODES: dict[str, str] = {
     "RL472": "a value of a task pack is of the right kind",
     "RL473": "a value of a task pack is one of those allowed",
     "RL474": "the named task pack is there",
+    "RL475": "a task pack says what it pays for once: by reward or by rewardFormula",
 }
 
 SECTIONS: tuple[tuple[int, int, str], ...] = (

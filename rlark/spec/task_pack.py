@@ -6,113 +6,24 @@ reads the files; this module only knows values.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, NamedTuple, TypeVar
+from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Strict, model_validator
+from pydantic import Field, JsonValue, Strict, model_validator
+from pydantic_core import PydanticCustomError
 
 from rlark.model import Written
+from rlark.spec.bounds import NotNegative, Positive, PositiveRange, PositiveShare, Share
+from rlark.spec.dynamics import DomainRandomization
+from rlark.spec.reward import Reward, RewardFormula, RewardTerm
 
 GOAL_NAVIGATION: Final = "goal-navigation"
-
-Pair = TypeVar("Pair", bound=tuple[float, float])
 
 OBSERVATION_SIZES = {"originbot-imu-odom-v1": 8, "imu-gravity-v1": 42}
 """Numbers in one frame of each observation layout."""
 
-ACTION_SIZES = {"diff-drive-velocity-v1": 2}
-"""Numbers in one action of each action layout: linear and angular command in [-1, 1]."""
-
-
-class Envelope(NamedTuple):
-    """One fixed draw of the randomised dynamics, in the order of the vectors in a pack.
-
-    What each number means, and its unit, stands at `DomainRandomization`.
-    """
-
-    motor_gain: float
-    lag_tau_seconds: float
-    gyro_noise_std_rad_sec: float
-    odom_noise_std_m: float
-    angular_bias_rad_sec: float
-    action_latency_steps: int
-    odom_dropout_prob: float
-    slip_scale: float
-
-
-def _ascending(pair: Pair) -> Pair:
-    if pair[0] > pair[1]:
-        raise ValueError(f"the range [{pair[0]}, {pair[1]}] ends below its start: write [min, max]")
-    return pair
-
-
-def _whole_steps(pair: object) -> object:
-    """Refuse a fractional latency in words of the field, before pydantic speaks of integers."""
-    if isinstance(pair, list | tuple) and any(isinstance(step, float) and not step.is_integer() for step in pair):
-        raise ValueError(f"latency is counted in whole control steps, and {list(pair)} has a fraction")
-    return pair
-
-
-def _envelope(values: object) -> object:
-    """Read a vector of 8 numbers, or of 6 in the older form (no dropout, no slip)."""
-    if isinstance(values, Envelope) or not isinstance(values, list | tuple):
-        return values
-    if len(values) not in {6, 8}:
-        raise ValueError(
-            f"an envelope has 8 numbers, or 6 in the older form (no dropout, slip 1); here are {len(values)}"
-        )
-    full = [*values, 0.0, 1.0] if len(values) == 6 else list(values)
-    latency = full[5]
-    whole = isinstance(latency, int) and not isinstance(latency, bool)
-    if not (whole or (isinstance(latency, float) and latency.is_integer())) or latency < 0:
-        raise ValueError(f"number 6 of an envelope is the latency in whole steps, at least 0; here it is {latency!r}")
-    full[5] = int(latency)
-    return Envelope(*full)
-
-
-def _possible(envelope: Envelope) -> Envelope:
-    checks = (
-        (envelope.motor_gain > 0, "number 1, the motor gain, is above 0"),
-        (envelope.lag_tau_seconds >= 0, "number 2, the lag in seconds, is at least 0"),
-        (envelope.gyro_noise_std_rad_sec >= 0, "number 3, the gyro noise, is at least 0"),
-        (envelope.odom_noise_std_m >= 0, "number 4, the odometry noise, is at least 0"),
-        (0 <= envelope.odom_dropout_prob <= 1, "number 7, the dropout probability, is between 0 and 1"),
-        (0 < envelope.slip_scale <= 1, "number 8, the slip scale, is above 0 and at most 1"),
-    )
-    wrong = [text for holds, text in checks if not holds]
-    if wrong:
-        raise ValueError(f"in the envelope {list(envelope)}: {'; '.join(wrong)}")
-    return envelope
-
-
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-NotPositive = Annotated[float, Field(le=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Range = Annotated[tuple[float, float], Strict(False), AfterValidator(_ascending)]
-PositiveRange = Annotated[tuple[Positive, Positive], Strict(False), AfterValidator(_ascending)]
-NotNegativeRange = Annotated[tuple[NotNegative, NotNegative], Strict(False), AfterValidator(_ascending)]
-ShareRange = Annotated[tuple[Share, Share], Strict(False), AfterValidator(_ascending)]
-Steps = Annotated[int, Field(ge=0)]
-StepRange = Annotated[tuple[Steps, Steps], Strict(False), BeforeValidator(_whole_steps), AfterValidator(_ascending)]
-EnvelopeVector = Annotated[Envelope, BeforeValidator(_envelope), AfterValidator(_possible)]
-
-
-class Reward(Written):
-    """Weights of the reward's terms, per control step.
-
-    Attributes:
-        progress: per metre that the robot came nearer to the goal.
-        collision: paid once on a collision; at most 0.
-        goal: paid once, in full, on reaching the goal.
-        action_penalty: per unit of mean |action|; at most 0.
-        dwell: per step within 1.5 goal distances of the goal.
-    """
-
-    progress: NotNegative = 1.0
-    collision: NotPositive = -5.0
-    goal: NotNegative = 10.0
-    action_penalty: NotPositive = -0.01
-    dwell: NotNegative = 0.0
+ACTION_SIZES = {"originbot-twist-v1": 2, "diff-drive-vw-v1": 2, "diff-drive-velocity-v1": 2}
+"""Numbers in one action of each action layout, all three linear and angular command in [-1, 1]: the name
+OriginBot's adapter has for it, that of the generic one, and the older one of this project."""
 
 
 class Termination(Written):
@@ -173,7 +84,7 @@ class Curriculum(Written):
     initial_goal_distance: PositiveRange = Field(examples=[[0.8, 1.2]])
     final_goal_distance: PositiveRange = Field(examples=[[1.4, 1.6]])
     expand_factor: Annotated[float, Field(ge=1)] = 1.08
-    success_rate_threshold: Annotated[float, Field(gt=0, le=1)] = 0.7
+    success_rate_threshold: PositiveShare = 0.7
     lookback_episodes: Annotated[int, Field(ge=1)] = 50
 
     @model_validator(mode="after")
@@ -184,48 +95,6 @@ class Curriculum(Written):
                 f"finalGoalDistance {list(last)} lies below initialGoalDistance {list(first)}: goals only grow"
             )
         return self
-
-
-class EvalEnvelopes(Written):
-    """The fixed dynamics of the evaluation.
-
-    Attributes:
-        nominal: as the robot should be; the quality gate looks at this one.
-        hard: as bad as it may become.
-    """
-
-    nominal: EnvelopeVector = Field(examples=[[1, 0.1, 0.01, 0.005, 0, 1, 0, 1]])
-    hard: EnvelopeVector = Field(examples=[[0.8, 0.25, 0.02, 0.05, 0.05, 2, 0.05, 0.8]])
-
-
-class DomainRandomization(Written):
-    """Ranges of the dynamics, drawn uniformly for each episode.
-
-    Attributes:
-        motor_gain: factor on the commanded velocity.
-        lag_tau_seconds: time constant of the first-order velocity lag, s.
-        gyro_noise_std_rad_sec: standard deviation of the gyro's noise, rad/s.
-        odom_noise_std_m: standard deviation of the odometry's noise on x and y, m.
-        angular_bias_rad_sec: constant yaw rate the odometry does not see, rad/s.
-        action_latency_steps: control steps between a command and its effect.
-        odom_dropout_prob: probability that a frame repeats the one before it.
-        slip_scale: share of the wheels' speed that moves the robot.
-        eval_envelopes: the fixed dynamics of the evaluation.
-    """
-
-    motor_gain: PositiveRange = (1.0, 1.0)
-    lag_tau_seconds: NotNegativeRange = (0.05, 0.05)
-    gyro_noise_std_rad_sec: NotNegativeRange = (0.0, 0.0)
-    odom_noise_std_m: NotNegativeRange = (0.0, 0.0)
-    angular_bias_rad_sec: Range = (0.0, 0.0)
-    action_latency_steps: StepRange = (0, 0)
-    odom_dropout_prob: ShareRange = (0.0, 0.0)
-    slip_scale: Annotated[
-        tuple[Annotated[float, Field(gt=0, le=1)], Annotated[float, Field(gt=0, le=1)]],
-        Strict(False),
-        AfterValidator(_ascending),
-    ] = (1.0, 1.0)
-    eval_envelopes: EvalEnvelopes
 
 
 class EvaluationConfig(Written):
@@ -307,6 +176,7 @@ class TaskPack(Written):
     Attributes:
         schema_version: 1.
         id: its name, also the file's.
+        aliases: other names it is found by.
         display_name: for people; the id when absent.
         kind: what sort of task it is; an engine says which it accepts.
         adapter_id: the robot it is for.
@@ -315,7 +185,8 @@ class TaskPack(Written):
         observation_history: how many frames the policy sees.
         drive: how an action moves the robot.
         recommended_engine: the engine used when nobody names one.
-        reward: weights of the reward's terms.
+        reward: weights of the reward's terms, the plain form.
+        reward_formula: the reward in its vocabulary, instead of `reward`.
         termination: when an episode ends.
         workspace: where the robot may drive.
         curriculum: how far goals lie.
@@ -329,6 +200,7 @@ class TaskPack(Written):
 
     schema_version: Literal[1] = 1
     id: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", examples=["my-task"])]
+    aliases: Annotated[tuple[str, ...], Strict(False)] = Field(default=(), examples=[["walk"]])
     display_name: str = ""
     kind: Literal["goal-navigation", "microduck-locomotion", "isaac-upstream"] = GOAL_NAVIGATION
     adapter_id: str = Field(examples=["rdk-originbot"])
@@ -337,7 +209,10 @@ class TaskPack(Written):
     observation_history: ObservationHistory = ObservationHistory()
     drive: Drive = Drive()
     recommended_engine: str | None = Field(default=None, examples=["starter-ppo"])
-    reward: Reward
+    reward: Reward | None = Field(default=None, examples=[{"progress": 1, "collision": -5, "goal": 10}])
+    reward_formula: RewardFormula | None = Field(
+        default=None, examples=[[{"term": "progress", "op": "potential", "weight": 1}]]
+    )
     termination: Termination
     workspace: Workspace
     curriculum: Curriculum
@@ -348,15 +223,21 @@ class TaskPack(Written):
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 7
     provenance: dict[str, JsonValue] = Field(default_factory=dict, examples=[{"source": "measured"}])
 
-    @model_validator(mode="before")
-    @classmethod
-    def _one_reward(cls, data: object) -> object:
-        """Refuse the reward vocabulary in its own words: it must never be dropped silently."""
-        if isinstance(data, dict) and "rewardFormula" in data:
-            if "reward" in data:
-                raise ValueError("a pack has reward or rewardFormula, not both")
-            raise ValueError("rewardFormula is not supported by this version: write the reward's weights under reward")
-        return data
+    @model_validator(mode="after")
+    def _one_reward(self) -> TaskPack:
+        if (self.reward is None) == (self.reward_formula is None):
+            found = "neither" if self.reward is None else "both"
+            raise PydanticCustomError(
+                "RL475",
+                "a task pack says what it pays for once, by reward or by rewardFormula, not both, and here are {found}",
+                {
+                    "found": found,
+                    "hint": "add reward: {progress: 1, collision: -5, goal: 10}"
+                    if found == "neither"
+                    else "remove reward, or rewardFormula",
+                },
+            )
+        return self
 
     @model_validator(mode="after")
     def _agrees(self) -> TaskPack:
@@ -375,6 +256,11 @@ class TaskPack(Written):
     def _known(name: str, value: str, known: dict[str, int]) -> None:
         if value not in known:
             raise ValueError(f"{name} {value!r} is not known; known are {', '.join(known)}")
+
+    @property
+    def formula(self) -> tuple[RewardTerm, ...]:
+        """The reward, term by term; that of a `reward` is the same, written out."""
+        return self.reward_formula if self.reward_formula is not None else self.reward.terms() if self.reward else ()
 
     @property
     def frame_size(self) -> int:

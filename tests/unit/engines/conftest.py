@@ -32,6 +32,8 @@ RANDOM = {
     "slipScale": [0.8, 1],
 }
 
+REWARD = {"progress": 1.0, "collision": -5.0, "goal": 10.0, "actionPenalty": -0.01}
+
 
 def build(
     *,
@@ -50,7 +52,7 @@ def build(
             "observationAdapterId": layout,
             "actionAdapterId": "diff-drive-velocity-v1",
             "observationHistory": {"frames": frames},
-            "reward": {"progress": 1.0, "collision": -5.0, "goal": 10.0, "actionPenalty": -0.01},
+            **({} if "rewardFormula" in other else {"reward": REWARD}),
             "termination": {"goalDistance": 0.15, "timeoutSteps": timeout},
             "workspace": {"bound": 2.0, "obstacles": {"count": obstacles, "radius": 0.15}},
             "curriculum": {"initialGoalDistance": [0.8, 1.2], "finalGoalDistance": [1.4, 1.6]},

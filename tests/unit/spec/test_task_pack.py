@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from rlark.spec.task_pack import Envelope, TaskPack
+from rlark.spec.dynamics import Envelope
+from rlark.spec.task_pack import TaskPack
 
 PACK: dict[str, Any] = {
     "id": "originbot-goal-navigation",
@@ -103,7 +104,6 @@ ENVELOPE = "domainRandomization.evalEnvelopes.hard"
         ("reward.collision", 5, "less than or equal to 0"),
         ("reward.actionPenalty", 0.01, "less than or equal to 0"),
         ("reward.goal", "10", "valid number"),
-        ("rewardFormula", [], "not both"),
         ("qualityGate.gateOn", "mean", "'point' or 'ciLowerBound'"),
         ("qualityGate.minSuccessRate", 1.5, "less than or equal to 1"),
         ("curriculum.finalGoalDistance", [0.5, 1.6], "goals only grow"),
@@ -126,10 +126,64 @@ def test_wrong_values_are_refused(path, value, says):
     assert re.search(says, message), message
 
 
-def test_the_reward_vocabulary_is_refused_by_name():
-    pack = {key: value for key, value in PACK.items() if key != "reward"} | {"rewardFormula": []}
-    with pytest.raises(ValidationError, match="rewardFormula is not supported by this version"):
-        TaskPack.model_validate(pack)
+def with_formula(*terms: object) -> dict[str, Any]:
+    return {key: value for key, value in PACK.items() if key != "reward"} | {"rewardFormula": list(terms)}
+
+
+SMOOTH = {"term": "action_rate", "op": "smoothness", "weight": 1.0}
+
+
+def test_a_formula_is_read_and_written():
+    pack = TaskPack.model_validate(with_formula(SMOOTH | {"curriculum": {"introduceAfterIteration": 5}}))
+    assert (pack.formula[0].quantity, pack.formula[0].after) == ("action", 5)
+    assert TaskPack.model_validate(pack.to_json()) == pack
+
+
+def test_a_plain_reward_is_a_formula_too():
+    assert [(term.term, term.op, term.weight) for term in TaskPack.model_validate(PACK).formula] == [
+        ("progress", "potential", 1),
+        ("collision", "penalty", 5),
+        ("goal_reach", "bonus", 10),
+        ("action_magnitude", "penalty", 0.01),
+        ("goal_hold", "bonus", 0.2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("terms", "says"),
+    [
+        ([SMOOTH | {"term": "speed"}], "'progress', 'heading'"),
+        ([SMOOTH | {"op": "jackpot"}], "'potential', 'shaping'"),
+        ([SMOOTH | {"weight": 0}], "greater than 0"),
+        ([SMOOTH | {"weight": -1}], "greater than 0"),
+        ([SMOOTH | {"weight": 1001}], "less than or equal to 1000"),
+        ([SMOOTH | {"weight": float("inf")}], "finite"),
+        ([SMOOTH | {"weight": True}], "valid number"),
+        ([SMOOTH | {"params": {"speed": 1}}], "Extra inputs"),
+        ([SMOOTH | {"params": {"axis": "z"}}], "action_rate takes no axis"),
+        ([SMOOTH | {"term": "upright", "params": {"axis": "w"}}], "'x', 'y' or 'z'"),
+        ([SMOOTH | {"colour": "red"}], "Extra inputs"),
+        ([SMOOTH | {"curriculum": {"introduceAfterIteration": -1}}], "greater than or equal to 0"),
+        ([SMOOTH | {"curriculum": {"introduceAfterIteration": 1.5}}], "valid integer"),
+        ([SMOOTH | {"op": "penalty", "curriculum": {"introduceAfterIteration": 5}}], "is for the op smoothness"),
+        ([SMOOTH] * 25, "at most 24"),
+        ([], "at least 1"),
+    ],
+)
+def test_a_formula_has_nothing_unknown(terms, says):
+    with pytest.raises(ValidationError, match=re.escape(says)):
+        TaskPack.model_validate(with_formula(*terms))
+
+
+def test_twenty_four_terms_are_enough():
+    assert len(TaskPack.model_validate(with_formula(*[SMOOTH] * 24)).formula) == 24
+
+
+def test_a_pack_says_what_it_pays_for_once():
+    with pytest.raises(ValidationError, match="not both, and here are both"):
+        TaskPack.model_validate(PACK | {"rewardFormula": [SMOOTH]})
+    with pytest.raises(ValidationError, match="here are neither"):
+        TaskPack.model_validate({key: value for key, value in PACK.items() if key != "reward"})
 
 
 def test_other_kinds_have_other_layouts():

@@ -8,7 +8,7 @@ import pytest
 from engines.tasks.differential_drive import lag_alpha, wrap
 from engines.tasks.goal_navigation import World
 from engines.tasks.randomise import fixed
-from rlark.spec.task_pack import Envelope
+from rlark.spec.dynamics import Envelope
 
 NOMINAL = Envelope(1, 0.1, 0, 0, 0, 1, 0, 1)
 HARD = Envelope(0.8, 0.25, 0, 0, 0.05, 2, 0, 0.8)

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from engines.tasks.episode import OBSTACLE_TRIES, Start, place_obstacles
+from engines.tasks.goal_navigation import formula_of
 from engines.tasks.observe import LAYOUTS
 from engines.tasks.randomise import training_ranges
 from rlark.spec.task_pack import TaskPack, Workspace
 
 
 def begin(pack: TaskPack, count: int, distance: tuple[float, float] = (0.8, 1.2)):
-    start = Start(pack, training_ranges(pack.domain_randomization), LAYOUTS[pack.observation_adapter_id])
+    ranges = training_ranges(pack.domain_randomization)
+    start = Start(pack, ranges, LAYOUTS[pack.observation_adapter_id], formula_of(pack))
     rng = np.random.default_rng(0)
     uniform, normal = rng.random((start.uniforms, count)), rng.standard_normal((start.layout.normals, count))
     return start.make(uniform, normal, distance)

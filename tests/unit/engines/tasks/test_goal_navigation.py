@@ -7,7 +7,8 @@ from engines.tasks.episode import Start
 from engines.tasks.goal_navigation import Outcome, World
 from engines.tasks.observe import LAYOUTS
 from engines.tasks.randomise import Ranges, fixed
-from rlark.spec.task_pack import Envelope, TaskPack
+from rlark.spec.dynamics import Envelope
+from rlark.spec.task_pack import TaskPack
 
 STILL = Envelope(1, 0.0, 0, 0, 0, 0, 0, 1)
 
@@ -19,7 +20,7 @@ class Robots:
         self.pack = pack
         ranges: Ranges = fixed(envelope)
         self.world = World(pack, ranges, count)
-        self.start = Start(pack, ranges, LAYOUTS[pack.observation_adapter_id])
+        self.start = Start(pack, ranges, LAYOUTS[pack.observation_adapter_id], self.world.formula)
         self.rng = np.random.default_rng(seed)
         self.begin()
         self.at = self.world.episodes

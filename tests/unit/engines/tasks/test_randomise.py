@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from engines.tasks.randomise import WIDTH, draw, fixed, training_ranges
-from rlark.spec.task_pack import DomainRandomization, Envelope
+from rlark.spec.dynamics import DomainRandomization, Envelope
 
 UNIFORM = np.random.default_rng(0).random((WIDTH, 20_000))
 
