@@ -116,20 +116,15 @@ def _batches(numbers: Numbers) -> Iterator[Finding]:
     if batch is None or not ranks or numbers.value("actor.training_backend") not in (None, "fsdp"):
         return
     unit = micro * ranks
+    on_policy = numbers.embodied and numbers.value("algorithm.loss_type") in _ON_POLICY
+    samples = _samples(numbers) if on_policy else None
+    near = _divisors(batch, samples, unit) if samples is not None else ""
     if batch <= 0 or batch % unit:
         message = f"a global batch of {batch} cannot be split evenly into micro batches of {micro} on {_actors(ranks)}"
-        hint = f"use {multiples(batch, unit)}"
+        hint = f"use {near or multiples(batch, unit)}"
         yield numbers.finding("RL177", name, message, hint, f"a multiple of {unit}", _MICRO)
-    elif numbers.embodied and numbers.value("algorithm.loss_type") in _ON_POLICY:
-        yield from _rollout(numbers, name, batch, unit)
-
-
-def _rollout(numbers: Numbers, name: str, batch: int, unit: int) -> Iterator[Finding]:
-    """A rollout by global batch."""
-    samples = _samples(numbers)
-    if samples is not None and samples % batch:
+    elif samples is not None and samples % batch:
         message = f"a rollout of {samples} samples cannot be split evenly into global batches of {batch}"
-        near = _divisors(batch, samples, unit)
         hint = f"use {near}" if near else f"make steps times environments a multiple of {batch}"
         counted = ("env.train.total_num_envs", _steps(numbers, "train"), f"{numbers.model}.num_action_chunks")
         yield numbers.finding("RL178", name, message, hint, f"a divisor of {samples}", *counted)
@@ -145,7 +140,10 @@ def _samples(numbers: Numbers) -> int | None:
     if envs is None or steps is None or envs <= 0 or steps <= 0:
         return None
     chunk = numbers.positive(f"{numbers.model}.num_action_chunks")
-    if steps % chunk:
+    if not numbers.ours:  # what is left over in the stages is dropped
+        stages = numbers.positive("rollout.pipeline_stage_num")
+        envs = envs // stages * stages
+    if steps % chunk or not envs:
         return None
     epochs = numbers.positive("env.train.rollout_epoch", numbers.positive("algorithm.rollout_epoch"))
     return epochs * (steps // chunk) * envs

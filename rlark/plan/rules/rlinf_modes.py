@@ -137,18 +137,23 @@ class _Modes:
         rollout, gpus = self._numbers.positive(place), len(self._gpus["rollout"])
         if max(actor, rollout) > gpus:
             return
+        if _shares(gpus, actor, rollout):
+            return
         if actor > rollout and actor % rollout:
             message = f"Actor is split over {actor} GPUs and Rollout over {rollout}, which does not divide {actor}"
-            fits = [str(n) for n in range(1, actor + 1) if actor % n == 0]
-            yield self._numbers.finding("RL148", place, message, f"use {' or '.join(fits)}", f"a divisor of {actor}")
-        elif gpus % max(actor, rollout):
+        else:
             message = f"{gpus} GPUs cannot be shared evenly by Rollouts that span {max(actor, rollout)} each"
-            fits = [str(n) for n in range(1, gpus + 1) if gpus % n == 0]
-            yield self._numbers.finding("RL148", place, message, f"use {' or '.join(fits)}", f"a divisor of {gpus}")
+        fits = " or ".join(str(n) for n in range(1, gpus + 1) if _shares(gpus, actor, n))
+        yield self._numbers.finding("RL148", place, message, f"use {fits}", fits)
 
     def _finding(self, code: str, component: str, message: str, hint: str) -> Finding:
         where = join(self._numbers.path, ["cluster", KEY, self._keys.get(component, component)])
         return Finding(code=code, path=where, message=message, hint=hint)
+
+
+def _shares(gpus: int, actor: int, rollout: int) -> bool:
+    """True when Actors and Rollouts that are split over so many GPUs each take these in even shares."""
+    return (rollout >= actor or actor % rollout == 0) and gpus % max(actor, rollout) == 0
 
 
 def _listed(gpus: list[int]) -> str:

@@ -153,7 +153,7 @@ def _coding(numbers: Numbers) -> Iterator[Finding]:
     if model != "qwen2.5":
         message = f"online coding works with the model type qwen2.5 only, and this is {shown(model)}"
         yield numbers.finding("RL142", "rollout.model.model_type", message, "write model_type: qwen2.5", "qwen2.5")
-    if backend in ("fsdp",):
+    if backend == "fsdp":
         message = "online coding trains by megatron only, and training_backend is fsdp"
         yield numbers.finding(
             "RL142", "actor.training_backend", message, "write training_backend: megatron", "megatron"

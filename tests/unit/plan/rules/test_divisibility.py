@@ -291,3 +291,17 @@ def test_the_nearest_batches_really_work(batch, micro, actors, envs, steps):
         for number in finding.hint.removeprefix("use ").split(" or "):
             found = check(values | {"actor__global_batch_size": int(number)}, actor=actors, ours=False)
             assert finding.code not in [again.code for again in found]
+            assert found == [] or (envs * steps) % (micro * actors)
+
+
+@given(st.integers(1, 60), small, st.integers(1, 40), st.integers(1, 300))
+def test_environments_that_rlinf_leaves_out_give_no_samples(envs, stages, steps, batch):
+    values = {
+        "env__train__total_num_envs": envs,
+        "env__train__rollout_steps": steps,
+        "rollout__pipeline_stage_num": stages,
+        "actor__global_batch_size": batch,
+    }
+    used = envs // stages * stages
+    stops = bool(used and used * steps % batch)
+    assert ("RL178" in [finding.code for finding in check(values, ours=False)]) == stops
