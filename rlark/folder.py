@@ -105,9 +105,11 @@ class JobFolder:
 
     Attributes:
         root: its absolute path, `<home>/jobs/<name>`.
+        flat: True where the products lie in the folder itself, as in a run that no Job stands behind.
     """
 
     root: Path
+    flat: bool = False
 
     @property
     def name(self) -> str:
@@ -172,7 +174,7 @@ class JobFolder:
     @property
     def artifacts(self) -> Path:
         """The products, with SHA256SUMS over them."""
-        return self.root / "artifacts"
+        return self.root if self.flat else self.root / "artifacts"
 
     @property
     def checkpoints(self) -> Path:

@@ -5,13 +5,16 @@ Checks load this module, so it imports nothing heavy.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from engines.starter_ppo.request import configuration
 from rlark.evidence.intervals import Z_SCORES
 from rlark.spec.task_pack import GOAL_NAVIGATION, TaskPack
+from rlark.spec.train_request import Profile, TrainRequest
 
 MINIBATCH_FOR_THREADS = 8192
 """Above this many transitions a minibatch is computed faster by several threads."""
@@ -20,6 +23,7 @@ NotNegative = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
+ReferencePart = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,47}$")]
 Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Strict(False), Field(min_length=1, max_length=8)]
 
 
@@ -255,10 +259,25 @@ class Actor(Section):
         return _no_offload(value)
 
 
+class Product(Section):
+    """What the policy shall be called; nothing is learned from it.
+
+    Attributes:
+        model: the policy's name in `artifact://` references; the Job's by default.
+        version: its version there; the start of the configuration's digest by default.
+        profile: the size that a training request asked for.
+    """
+
+    model: ReferencePart | None = Field(default=None, examples=["my-policy"])
+    version: ReferencePart | None = Field(default=None, examples=["1.0.0"])
+    profile: Profile | None = Field(default=None, examples=["smoke"])
+
+
 class Config(Section):
     """The whole configuration of a starter-ppo run.
 
     Attributes:
+        product: what the policy shall be called.
         cluster: where the components go.
         runner: the run as a whole.
         algorithm: how the policy is updated.
@@ -267,12 +286,22 @@ class Config(Section):
         actor: the policy as it learns.
     """
 
+    product: Product = Product()
     cluster: Cluster = Cluster()
     runner: Runner = Runner()
     algorithm: Algorithm = Algorithm()
     env: Environments
     rollout: Rollout = Rollout()
     actor: Actor = Actor()
+
+    @classmethod
+    def from_request(cls, request: TrainRequest, environ: Mapping[str, str]) -> Config:
+        """What a training request and the operator's RDK_STARTER_ENGINE_* variables mean.
+
+        Raises:
+            ValueError: this engine cannot carry it out; the message says why.
+        """
+        return cls.model_validate(configuration(request, environ))
 
     @property
     def task(self) -> TaskPack:

@@ -22,6 +22,7 @@ from rlark.evidence.gate import GateVerdict, judge
 from rlark.evidence.provenance import dependencies, digest, lock_sha256, source_of
 from rlark.evidence.result import Artifact, Checkpoint, Result
 from rlark.folder import write_json, write_text
+from rlark.reference import slug
 from rlark.runtime.component import Metrics, Run
 
 ENGINE_ID = "starter-ppo"
@@ -136,7 +137,7 @@ class _Products:
             "engine": ENGINE_ID,
             "task": pack.id,
             "taskKind": pack.kind,
-            "profile": None,
+            "profile": config.product.profile,
             "algorithm": "ppo",
             "iterations": len(run.history),
             "numEnvs": config.env.train.total_num_envs,
@@ -202,11 +203,11 @@ class _Products:
         config, run = self._config, self._run
         versions = dependencies(PACKAGES)
         values = config.model_dump(mode="json")
-        reference = f"artifact://starter/{run.folder.name}/{digest(values)[:12]}"
+        policy, checkpoints = self._references(digest(values))
         return Result(
             checkpoint=Checkpoint(
                 checkpoint_id=chosen.checkpoint_id,
-                artifact_ref=f"{reference}/checkpoints/{chosen.checkpoint_id}.npz",
+                artifact_ref=f"{checkpoints}/{chosen.checkpoint_id}.npz",
                 iteration=chosen.iteration,
                 saved_checkpoints=tried,
                 selected_iteration=chosen.iteration,
@@ -214,7 +215,7 @@ class _Products:
             ),
             artifact=Artifact(
                 artifact_id=f"{self._pack.id}-policy",
-                artifact_ref=f"{reference}/{exported.file}",
+                artifact_ref=f"{policy}/{exported.file}",
                 format="onnx" if exported.onnx else "unknown",
                 size_bytes=(self._artifacts / exported.file).stat().st_size,
                 action_output=ACTION_OUTPUT,
@@ -229,6 +230,12 @@ class _Products:
             cuda_requested=run.device.cuda_requested,
             task_evaluation=dict(report),
         )
+
+    def _references(self, digest: str) -> tuple[str, str]:
+        """Where the policy and its checkpoints are found; runs that share a version share no checkpoints."""
+        product, run = self._config.product, slug(self._run.folder.name, 119)
+        policy = f"artifact://starter/{product.model or slug(run)}/{product.version or digest[:12]}"
+        return policy, f"{policy}/{run}/checkpoints" if product.model or product.version else f"{policy}/checkpoints"
 
     def _metrics(self, report: Mapping[str, Any], exported: Exported, evaluation: Evaluation) -> dict[str, Any]:
         run, pack = self._run, self._pack

@@ -18,7 +18,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -80,41 +80,46 @@ class BrokenManifest(Exception):
         self.code = code
 
 
-def write_manifest(folder: Path) -> list[Entry]:
+def write_manifest(folder: Path, besides: Collection[str] = ()) -> list[Entry]:
     """Write SHA256SUMS over every product in a folder and its sub-folders, sorted by path.
+
+    Args:
+        folder: the products.
+        besides: what else lies there at the top and is no product.
 
     Raises:
         ValueError: there is no product, or one that cannot be listed (a link, a name that breaks the rules).
         OSError: a product cannot be read, or the manifest not written.
     """
-    entries = [Entry(file_sha256(folder, path), path) for path in products(folder)]
+    entries = [Entry(file_sha256(folder, path), path) for path in products(folder, besides)]
     if not entries:
         raise ValueError(f"{folder} holds no product, and an empty {NAME} proves nothing")
     write_text(folder / NAME, "".join(f"{entry.sha256}  {entry.path}\n" for entry in entries))
     return entries
 
 
-def products(folder: Path) -> list[str]:
-    """The relative paths of all products, sorted.
+def products(folder: Path, besides: Collection[str] = ()) -> list[str]:
+    """The relative paths of all products, sorted; `besides` as for `write_manifest`.
 
     Raises:
         ValueError: one cannot be listed.
     """
-    found = sorted(path.as_posix() for path in _walk(folder, PurePosixPath()))
+    left_out = NOT_PRODUCTS.union(besides)
+    found = sorted(path.as_posix() for path in _walk(folder, PurePosixPath(), left_out))
     for path in found:
         if not _well_named(path):
             raise ValueError(f"the product {path!r} cannot be listed in {NAME}: a name has 1-120 printable characters")
     return found
 
 
-def _walk(folder: Path, below: PurePosixPath) -> Iterator[PurePosixPath]:
+def _walk(folder: Path, below: PurePosixPath, left_out: frozenset[str]) -> Iterator[PurePosixPath]:
     with os.scandir(folder / below) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             path = below / entry.name
-            if entry.name.startswith(".") or str(path) in NOT_PRODUCTS:
+            if entry.name.startswith(".") or str(path) in left_out:
                 continue
             if entry.is_dir(follow_symlinks=False):
-                yield from _walk(folder, path)
+                yield from _walk(folder, path, left_out)
             elif entry.is_file(follow_symlinks=False):
                 yield path
             else:

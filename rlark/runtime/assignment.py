@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -14,6 +14,8 @@ from rlark.folder import JobFolder, read_json
 from rlark.plan.node import HeadAddress, Lease
 from rlark.plan.plan import Plan
 from rlark.redactor import Redactor, forms
+from rlark.runtime.file_protocol import HOW, Files
+from rlark.runtime.rank import THREADS, Rank, rank_env
 
 VARIABLE = "RLARK_JOB_DIR"
 
@@ -26,11 +28,28 @@ class Assignment:
         folder: the job folder.
         plan: all that was decided.
         lease: the capacity held by this attempt.
+        files: the request that it carries out and where the result goes, by the file protocol; None for a Job
+            that has its configuration.
     """
 
     folder: JobFolder
     plan: Plan
     lease: Lease
+    files: Files | None = None
+
+    @property
+    def result(self) -> Path:
+        """Where the claim goes."""
+        return self.files.result if self.files else self.folder.result
+
+    def environment(self, rank: Rank) -> dict[str, str]:
+        """What a rank in this very process adds to its environment.
+
+        Where nobody leased anything, it sees the devices that whoever started it lets it see.
+        """
+        if self.folder.flat:
+            return {THREADS: str(rank.threads)}
+        return rank_env(rank, self.lease, os.environ, self.variables)
 
     def head(self, environ: Mapping[str, str] = os.environ) -> HeadAddress | None:
         """The Ray head that serves the attempt: the leased one, or one of its own, which only the environment names."""
@@ -56,18 +75,17 @@ class Assignment:
 
     @classmethod
     def find(cls, environ: Mapping[str, str] = os.environ) -> Assignment:
-        """The assignment that the environment names.
+        """The assignment that the environment names: a Job, a request, or a Job that carries out a request.
 
         Raises:
             UsageError: it names none, or its files cannot be read.
         """
-        root = environ.get(VARIABLE)
-        if not root:
-            raise UsageError(
-                f"{VARIABLE} is not set, so there is nothing to train.",
-                hint="an engine is started by a Job: rlark submit JOB.yaml",
-            )
-        return cls.read(JobFolder(Path(root)))
+        files, root = Files.find(environ), environ.get(VARIABLE)
+        if root:
+            return replace(cls.read(JobFolder(Path(root))), files=files)
+        if files is None:
+            raise UsageError(f"{VARIABLE} is not set, so there is nothing to train.", hint=HOW)
+        return cls(*files.job(environ), files)
 
     @classmethod
     def read(cls, folder: JobFolder) -> Assignment:

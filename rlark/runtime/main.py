@@ -1,9 +1,12 @@
 """The run's process: from a job folder to a trained, exported, provable product and an exit code.
 
 0    trained, exported, and everything written down
-1    it failed; failure.json names the first cause
-2    it could not begin: no Job, a missing requirement, a configuration the engine refuses
+1    it failed, or its training request was refused; failure.json names the first cause
+2    it could not begin: no Job and no request, a missing requirement, a configuration the engine refuses
 143  it was asked to stop, and wrote a checkpoint
+
+A run has its configuration from a Job, or from a training request (rlark.runtime.file_protocol);
+from there on it is the same run.
 """
 
 from __future__ import annotations
@@ -13,18 +16,20 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlark.engine import Engine, find_engines, load_attribute
-from rlark.errors import ClusterError, RlarkError, UsageError
+from rlark.errors import ClusterError, RlarkError, SpecError, UsageError
 from rlark.folder import write_json
 from rlark.host import ports
 from rlark.runtime.assignment import Assignment
 from rlark.runtime.failure import Cause, RunFailed
-from rlark.runtime.rank import FUSED, THREADS, fused_rank, rank_env, rank_status
+from rlark.runtime.file_protocol import bystanders
+from rlark.runtime.rank import FUSED, THREADS, fused_rank, rank_status
+from rlark.runtime.requested import requested
 from rlark.runtime.seat import show_stacks_on_request
 from rlark.runtime.stop import STOPPED, Stop, Stopped
 from rlark.spec.status import RankStatus
@@ -55,7 +60,8 @@ def main(engine_id: str) -> int:
     assignment = None
     try:
         assignment = Assignment.find()
-        _work(assignment, _engine(engine_id), stop)
+        engine = _engine(engine_id)
+        _work(requested(assignment, engine), engine, stop)
     except Stopped:
         _say("stopped as asked")
         return STOPPED
@@ -87,22 +93,24 @@ def _engine(engine_id: str) -> Engine:
 
 def _work(assignment: Assignment, engine: Engine, stop: Stop) -> None:
     """Train, export, and write down what proves it; result.json last."""
+    besides = bystanders(assignment.folder) if assignment.folder.flat else ()
     make = _fused if assignment.plan.fused else _placed
     with make(assignment, engine, stop) as (workload, trainer):
         run = _train(assignment, engine, workload, trainer, stop)
     result = workload.program.export(workload.config, run)  # what trained is gone by now
-    _write_evidence(assignment, result)
+    _write_evidence(assignment, result, besides)
 
 
 @contextmanager
 def _fused(assignment: Assignment, engine: Engine, _stop: Stop) -> Iterator[tuple[Workload, Trainer]]:
     rank = fused_rank(assignment.plan, assignment.lease)
-    os.environ |= rank_env(rank, assignment.lease, os.environ, assignment.variables)  # before numpy or torch is loaded
+    os.environ |= assignment.environment(rank)  # before numpy or torch is loaded
     from rlark.runtime.trainer import FusedTrainer
 
     workload = _workload(assignment, engine)
     trainer = FusedTrainer(workload, rank.threads)
-    _write_ranks(assignment, fused=True, ranks=[rank_status(rank, assignment.lease, os.getpid())])
+    if not assignment.folder.flat:  # nobody looks after the processes of a run without a Job
+        _write_ranks(assignment, fused=True, ranks=[rank_status(rank, assignment.lease, os.getpid())])
     yield workload, trainer
 
 
@@ -168,13 +176,13 @@ def _train(assignment: Assignment, engine: Engine, workload: Workload, trainer: 
     )
     try:
         runner = Runner(trainer, workload.shape, folder=folder, reporter=reporter, clock=clock, stop=stop)
-        _resume(assignment, runner)
+        _resume(assignment, runner, workload.shape.iterations)
         return runner.run(fused=assignment.plan.fused)
     finally:
         reporter.close()
 
 
-def _resume(assignment: Assignment, runner: Any) -> None:
+def _resume(assignment: Assignment, runner: Any, iterations: int) -> None:
     section = assignment.plan.config.get("runner")
     chosen = section.get("resume_dir") if isinstance(section, dict) else None
     if not chosen:
@@ -183,7 +191,14 @@ def _resume(assignment: Assignment, runner: Any) -> None:
     try:
         runner.resume(path)
     except (ValueError, OSError) as error:
+        if assignment.files:
+            raise SpecError(f"resumeFrom: cannot continue from {path}: {error}") from error
         raise UsageError(f"runner.resume_dir: cannot continue from {path}: {error}") from error
+    if assignment.files and runner.progress.iteration >= iterations:
+        raise SpecError(
+            f"resumeFrom: the checkpoint has {runner.progress.iteration} iterations, and {iterations} are asked for.",
+            hint="training.maxIterations counts from the very start: ask for more",
+        )
     _say(f"continuing after iteration {runner.progress.iteration} from {path}")
 
 
@@ -191,11 +206,11 @@ def _write_ranks(assignment: Assignment, *, fused: bool, ranks: list[RankStatus]
     write_json(assignment.folder.ranks, {"fused": fused, "ranks": [rank.to_json() for rank in ranks]})
 
 
-def _write_evidence(assignment: Assignment, result: Result) -> None:
+def _write_evidence(assignment: Assignment, result: Result, besides: Collection[str]) -> None:
     from rlark.evidence.manifest import write_manifest
 
-    write_manifest(assignment.folder.artifacts)
-    write_json(assignment.folder.result, result.to_json())
+    write_manifest(assignment.folder.artifacts, besides)
+    write_json(assignment.result, result.to_json())
 
 
 def _end(assignment: Assignment | None, cause: Cause, code: int) -> int:

@@ -62,7 +62,8 @@ def test_without_a_job_it_says_how_an_engine_is_started(run_toy):
     assert done.returncode == 2
     assert done.stderr == (
         "error: UsageError: RLARK_JOB_DIR is not set, so there is nothing to train. "
-        "(an engine is started by a Job: rlark submit JOB.yaml)\n"
+        "(an engine is started by a Job, rlark submit JOB.yaml, or by a training worker, "
+        "which sets RDK_SIM2REAL_REQUEST_FILE and RDK_SIM2REAL_RESULT_FILE)\n"
     )
 
 

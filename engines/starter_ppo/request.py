@@ -1,0 +1,153 @@
+"""What a training request means for this engine: a configuration, as a Job would write it.
+
+Checks load this module, so it imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from rlark.reference import slug
+from rlark.spec.task_pack import TaskPack
+from rlark.spec.train_request import Training, TrainRequest, sentences
+
+DEVICE = "RDK_STARTER_ENGINE_DEVICE"
+ITERATIONS = "RDK_STARTER_ENGINE_ITERATIONS"
+ENVS = "RDK_STARTER_ENGINE_ENVS"
+STEPS = "RDK_STARTER_ENGINE_STEPS"
+DEVICES = ("auto", "cuda", "cpu")
+LOG = logging.getLogger("request")
+
+
+class Budget(NamedTuple):
+    """The size of a training.
+
+    Attributes:
+        iterations: rollouts and updates.
+        envs: environments side by side.
+        steps: control steps of one rollout.
+    """
+
+    iterations: int
+    envs: int
+    steps: int
+
+
+BUDGETS = {
+    "smoke": Budget(40, 16, 128),
+    "low-vram": Budget(400, 32, 128),
+    "standard": Budget(400, 64, 128),
+    "high-vram": Budget(600, 128, 128),
+}
+"""What the profiles mean."""
+UNASKED = 60
+"""Most iterations of a training for which nobody asked for a number: enough to look at, not to be good."""
+MINIBATCHES = (4, 5, 3, 2, 1)
+"""Into how many parts a rollout is cut; the first that divides it."""
+HYPERPARAMETERS: dict[str, dict[str, Any]] = {
+    "algorithm": {"gamma": 0.998, "entropy_bonus": 0.01, "entropy_bonus_final": 0.0},
+    "actor": {"optim": {"lr": 0.002, "lr_scheduler": "linear"}},
+}
+"""Those of configs/originbot_ppo.yaml, which were found to learn the task."""
+
+
+def configuration(request: TrainRequest, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The effective configuration that a request means.
+
+    Args:
+        request: as it was sent.
+        environ: where the operator sets the device, and sizes that override the request's.
+
+    Raises:
+        ValueError: the request cannot be carried out by this engine; the message says why.
+    """
+    training = request.training or Training()
+    _no_demonstrations(request, training)
+    task, budget = _task(request), _budget(request, training, environ)
+    transitions = budget.envs * budget.steps
+    parts = next(parts for parts in MINIBATCHES if transitions % parts == 0)
+    seed = {} if training.seed is None else {"seed": training.seed}
+    return {
+        "product": _product(request),
+        "runner": {"engine": "starter-ppo", "device": _device(environ), "max_epochs": budget.iterations},
+        "algorithm": {**HYPERPARAMETERS["algorithm"], **seed},
+        "env": {"train": {"task": task, "total_num_envs": budget.envs, "rollout_steps": budget.steps}},
+        "actor": {**HYPERPARAMETERS["actor"], "global_batch_size": transitions // parts},
+    }
+
+
+def _no_demonstrations(request: TrainRequest, training: Training) -> None:
+    if request.demonstrations is not None or training.demonstration_run_id is not None:
+        raise ValueError(
+            "demonstrations are given, and starter-ppo learns from its own episodes only: it would ignore them; "
+            "leave demonstrations and training.demonstrationRunId out, or choose an engine that imitates"
+        )
+
+
+def _product(request: TrainRequest) -> dict[str, str]:
+    named = {} if request.model is None else {"model": request.model.model_id, "version": request.model.version}
+    return {**{name: slug(text) for name, text in named.items()}, "profile": request.profile}
+
+
+def _device(environ: Mapping[str, str]) -> str:
+    device = environ.get(DEVICE) or "auto"
+    if device not in DEVICES:
+        raise ValueError(f"{DEVICE} is {device!r}; it must be auto, cuda or cpu")
+    return device
+
+
+def _budget(request: TrainRequest, training: Training, environ: Mapping[str, str]) -> Budget:
+    whole = BUDGETS[request.profile]
+    return Budget(
+        _set(environ, ITERATIONS) or training.max_iterations or min(whole.iterations, UNASKED),
+        _set(environ, ENVS) or training.num_envs or whole.envs,
+        _set(environ, STEPS) or whole.steps,
+    )
+
+
+def _set(environ: Mapping[str, str], name: str) -> int | None:
+    text = environ.get(name, "")
+    if not text:
+        return None
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text) <= 2_000_000:
+        raise ValueError(f"{name} is {text!r}; it must be a whole number from 1 to 2000000")
+    return int(text)
+
+
+def _task(request: TrainRequest) -> dict[str, Any]:
+    """The task pack as it was sent, with the drive that the contract describes."""
+    sent, contract = request.task or {}, request.contract
+    known = {field.alias or name for name, field in TaskPack.model_fields.items()}
+    if unknown := sorted(sent.keys() - known):
+        LOG.warning("the task's %s means nothing to this engine", ", ".join(unknown))
+    task = {name: value for name, value in sent.items() if name in known}
+    if "drive" not in task:
+        scale = contract.action_scale
+        drive = {
+            "controlHz": contract.control_hz,
+            "maxLinear": scale and scale.linear,
+            "maxAngular": scale and scale.angular,
+        }
+        task["drive"] = {name: value for name, value in drive.items() if value is not None}
+    try:
+        pack = TaskPack.model_validate(task)
+    except ValidationError as error:
+        raise ValueError(sentences(error, TaskPack, task, "task")) from error
+    _agree(request, pack)
+    return task
+
+
+def _agree(request: TrainRequest, pack: TaskPack) -> None:
+    contract = request.contract
+    pairs = (
+        ("observationSize", contract.observation_size, pack.observation_size),
+        ("actionSize", contract.action_size, pack.action_size),
+        ("controlHz", contract.control_hz or pack.drive.control_hz, pack.drive.control_hz),
+    )
+    for name, asked, found in pairs:
+        if asked != found:
+            raise ValueError(f"contract.{name} is {asked:g}, which violates the task {pack.id}: there it is {found:g}")
