@@ -234,7 +234,7 @@ class _Products:
     def _references(self, digest: str) -> tuple[str, str]:
         """Where the policy and its checkpoints are found; runs that share a version share no checkpoints."""
         product, run = self._config.product, slug(self._run.folder.name, 119)
-        policy = f"artifact://starter/{product.model or slug(run)}/{product.version or digest[:12]}"
+        policy = f"artifact://starter/{product.model or run}/{product.version or digest[:12]}"
         return policy, f"{policy}/{run}/checkpoints" if product.model or product.version else f"{policy}/checkpoints"
 
     def _metrics(self, report: Mapping[str, Any], exported: Exported, evaluation: Evaluation) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def _task(request: TrainRequest) -> dict[str, Any]:
     """The task pack as it was sent, with the drive that the contract describes."""
     sent, contract = request.task or {}, request.contract
     known = {field.alias or name for name, field in TaskPack.model_fields.items()}
-    if unknown := sorted(sent.keys() - known):
+    if unknown := sorted(name for name in sent.keys() - known if sent[name] is not None):
         LOG.warning("the task's %s means nothing to this engine", ", ".join(unknown))
     task = {name: value for name, value in sent.items() if name in known}
     if "drive" not in task:

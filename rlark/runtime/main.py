@@ -18,6 +18,7 @@ import sys
 import traceback
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -215,7 +216,9 @@ def _write_evidence(assignment: Assignment, result: Result, besides: Collection[
 
 def _end(assignment: Assignment | None, cause: Cause, code: int) -> int:
     """Say why, for people and for the worker."""
-    _say(f"error: {cause if assignment else cause.with_log('', [])}")  # without a Job there is no log to look into
+    if assignment is None or assignment.folder.flat:  # without a Job there is no log to look into
+        cause = replace(cause, log="")
+    _say(f"error: {cause}")
     if assignment is not None:
         try:
             write_json(assignment.folder.failure, assignment.mask().tree(cause.to_json()))
