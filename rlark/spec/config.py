@@ -33,7 +33,7 @@ CONFIG = "spec.tasks[0].ray.config"
 
 _OWN_KEYS = ("path", "dir", "name", "overrides", "origin")
 """Keys of `config` itself; the others are the configuration's."""
-_OF_COMPOSITION = ("RL453", "RL456", "RL460")
+_OF_COMPOSITION = ("RL453", "RL454", "RL456", "RL460")
 """Findings about what a file asks of others, shown in it."""
 _MOST_KEPT = 64
 _MOST_WARNINGS = 20

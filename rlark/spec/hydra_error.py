@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rlark.spec.config_files import Reading
@@ -32,6 +32,8 @@ _CURES = (
 )
 """Words of Hydra's, the section that they are about, and how to mend that."""
 _IN_FILE = re.compile(r"[Ii]n '([^']+)'")
+_LONGEST = 500
+"""Characters of what they say; they repeat the values that they cannot read."""
 _SEARCHED = re.compile(r"path=file://(\S+)")
 _VARIABLE = re.compile(r"Environment variable '([^']*)'")
 
@@ -60,7 +62,7 @@ def told(error: BaseException, overrides: Sequence[str], reading: Reading) -> Fi
     missing = str(getattr(error, "missing_cfg_file", None) or "")
     if missing and _SEARCHED.search(str(error)):
         return _not_found(missing, error, reading)
-    return _not_composed(text, reading)
+    return _not_composed(error, text, reading)
 
 
 def _path(key: str) -> str:
@@ -77,13 +79,31 @@ def bad_override(index: int, override: str, text: str, hint: str | None) -> Find
 def text_of(error: BaseException) -> str:
     """An error and what caused it, on one line."""
     parts: list[str] = []
-    here: BaseException | None = error
-    while here is not None:
-        text = _NOISE.sub("", " ".join(str(here).split())).strip()
+    for one in _causes(error):
+        text = _NOISE.sub("", " ".join(str(one).split())).strip()
         if text and text != "None" and text not in " ".join(parts):
             parts.append(text)
-        here = here.__cause__
-    return ": ".join(part.rstrip(".") for part in parts) or type(error).__name__
+    return ": ".join(part.rstrip(".") for part in parts)[:_LONGEST] or type(error).__name__
+
+
+def _no_interpolation(text: str, reading: Reading) -> Finding:
+    message = f"what starts with ${{ is no interpolation: {text}"
+    hint = "write ${section.key}, and close it with }; for the characters themselves write \\${"
+    return reading.where(
+        Finding(code="RL454", message=message, hint=hint), lambda one: "${" in one and not _parses(one)
+    )
+
+
+def _parses(text: str) -> bool:
+    """True for a text that OmegaConf can read, interpolations included."""
+    from omegaconf.errors import GrammarParseError
+    from omegaconf.grammar_parser import parse
+
+    try:
+        parse(text)
+    except GrammarParseError:
+        return False
+    return True
 
 
 def in_a_circle(reading: Reading) -> Finding:
@@ -94,11 +114,21 @@ def in_a_circle(reading: Reading) -> Finding:
     return reading.at(finding, "defaults")
 
 
-def _not_composed(text: str, reading: Reading) -> Finding:
+def _not_composed(error: BaseException, text: str, reading: Reading) -> Finding:
+    if any(type(cause).__name__ == "GrammarParseError" for cause in _causes(error)):
+        return _no_interpolation(text, reading)
     section, hint = next(((section, hint) for words, section, hint in _CURES if words in text), ("", None))
     finding = Finding(code="RL456", message=f"the configuration cannot be composed: {text}", hint=hint)
     named = _IN_FILE.search(text)
     return reading.at(finding, section, Path(named[1]).stem if named else "") if section else finding
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and what caused it."""
+    here: BaseException | None = error
+    while here is not None:
+        yield here
+        here = here.__cause__
 
 
 def _variable(name: str, key: str, reading: Reading) -> Finding:

@@ -146,7 +146,7 @@ def _reward(numbers: Numbers) -> Iterator[Finding]:
 
 def _robot(numbers: Numbers) -> Iterator[Finding]:
     """How the robot is controlled: ManiSkill's control mode comes from the policy's set-up."""
-    kinds = {numbers.value("env.train.env_type"), numbers.value("env.eval.env_type")}
+    kinds = [numbers.value("env.train.env_type"), numbers.value("env.eval.env_type")]
     name = f"{numbers.model}.policy_setup"
     setup = numbers.value(name)
     if "maniskill" in kinds and not any(robot in str(setup) for robot in _ROBOTS):

@@ -70,6 +70,70 @@ JOB: dict[str, Any] = {
 }
 
 
+OF_RLARK: dict[str, Any] = {
+    "apiVersion": "rlinf.io/v1alpha1",
+    "kind": "Job",
+    "metadata": {"name": "demo"},
+    "spec": {
+        "tasks": [
+            {
+                "name": "worker",
+                "head": True,
+                "agentType": "Kubernetes",
+                "nodeSelector": {"kubernetes.io/hostname": "box"},
+                "runScript": "cd /x && python train.py --config-name y cluster.num_nodes=1 runner.max_epochs=3",
+                "ray": {
+                    "head": "job",
+                    "config": {"inline": {"cluster": {"num_nodes": 1, "component_placement": {"actor": "0-1"}}}},
+                },
+                "kubernetes": {
+                    "workload": {
+                        "kind": "StatefulSet",
+                        "replicas": 1,
+                        "pvcStorageMap": {"pvc-out": "ceph"},
+                        "template": {
+                            "metadata": {"labels": {"a": "b"}},
+                            "spec": {
+                                "containers": [
+                                    {
+                                        "name": "main",
+                                        "image": "r/i:v1",
+                                        "env": [
+                                            {"name": "A", "value": "1"},
+                                            {"name": "B", "value": "$(A)"},
+                                            {
+                                                "name": "C",
+                                                "valueFrom": {
+                                                    "secretKeyRef": {"name": "hf", "key": "token", "optional": False}
+                                                },
+                                            },
+                                        ],
+                                        "volumeMounts": [
+                                            {"name": "data", "mountPath": "/data", "subPath": "a", "readOnly": True},
+                                            {"name": "out", "mountPath": "/out"},
+                                            {"name": "shm", "mountPath": "/dev/shm"},
+                                        ],
+                                        "resources": {
+                                            "requests": {"nvidia.com/gpu": "2", "cpu": "500m", "memory": "1Gi"},
+                                            "limits": {"nvidia.com/gpu": "2"},
+                                        },
+                                    }
+                                ],
+                                "volumes": [
+                                    {"name": "data", "hostPath": {"path": "/tmp", "type": "Directory"}},
+                                    {"name": "out", "persistentVolumeClaim": {"claimName": "pvc-out"}},
+                                    {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+                                ],
+                            },
+                        },
+                    }
+                },
+            }
+        ]
+    },
+}
+
+
 def places(value: Any, at: tuple = ()) -> list[tuple]:
     inner: list[tuple] = [at] if at else []
     if isinstance(value, dict):
@@ -83,15 +147,18 @@ ANY = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-3, 10**20)
+    | st.just(10**400)
     | st.floats()
     | st.text(max_size=6)
     | st.sampled_from(["all", "0-9", "${x}", "???"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=6,
 )
-CHANGES = st.lists(
-    st.tuples(st.sampled_from(places(JOB)), st.sampled_from(["set", "add", "drop"]), ANY), min_size=1, max_size=3
-)
+
+
+def changes_of(job: Any) -> st.SearchStrategy[list[tuple]]:
+    one = st.tuples(st.sampled_from(places(job)), st.sampled_from(["set", "add", "drop"]), ANY)
+    return st.lists(one, min_size=1, max_size=3)
 
 
 def change(job: Any, at: tuple, how: str, value: Any) -> None:
@@ -117,12 +184,8 @@ def change(job: Any, at: tuple, how: str, value: Any) -> None:
             del here[at[-1]]
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
-@given(CHANGES)
-def test_any_value_anywhere_ends_in_findings(check, changes):
-    job = copy.deepcopy(JOB)
+def ends_in_findings(check: Any, job: Any, changes: list[tuple]) -> None:
+    job = copy.deepcopy(job)
     for at, how, value in changes:
         change(job, at, how, value)
     preview = check(json.dumps(job, ensure_ascii=False), folder=FOLDER)
@@ -131,3 +194,20 @@ def test_any_value_anywhere_ends_in_findings(check, changes):
     json.dumps(preview.to_json(), allow_nan=False)
     if preview.yaml:
         assert parse(preview.yaml).findings == []
+
+
+SETTINGS = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+
+@SETTINGS
+@given(changes_of(JOB))
+def test_any_value_anywhere_ends_in_findings(check, changes):
+    ends_in_findings(check, JOB, changes)
+
+
+@SETTINGS
+@given(changes_of(OF_RLARK))
+def test_any_value_anywhere_in_rlarks_form_ends_in_findings(check, changes):
+    ends_in_findings(check, OF_RLARK, changes)

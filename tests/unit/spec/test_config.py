@@ -316,6 +316,17 @@ def test_what_hydra_cannot_compose_is_told_where_it_stands_and_how_to_mend_it(fo
     assert finding.path.startswith(f"{CONFIG}.")
 
 
+@pytest.mark.parametrize("wrong", ["${", "${a", "x ${a.b y", "${a:b", "${oc.env:'A}"])
+def test_an_interpolation_that_is_none_is_told_where_it_stands(folder, wrong):
+    text = f"defaults: [base]\nalgorithm:\n  note: {json.dumps(wrong)}\n"
+    (folder / "main.yaml").write_text(text)
+    (finding,) = of(folder, path="main.yaml").findings
+    assert (finding.code, finding.path, finding.line) == ("RL454", f"{CONFIG}.algorithm.note", 3)
+    assert "close it" in str(finding.hint)
+    (inline,) = of(None, inline={"algorithm": {"note": wrong, "seed": "${algorithm.note}"}}).findings
+    assert (inline.code, inline.path, inline.file) == ("RL454", f"{CONFIG}.inline.algorithm.note", "")
+
+
 def test_a_group_that_is_no_text_is_told(folder):
     (folder / "bytes.yaml").write_bytes(b"\xff\xfe")
     (folder / "main.yaml").write_text("defaults: [base, bytes]\n")
