@@ -116,6 +116,8 @@ def read_draft(source: JobSource) -> Draft:
         return Draft(_object_text(source), file="", folder=Path.cwd())
     if isinstance(source, str) and "\n" in source:
         return Draft(source, folder=Path.cwd())
+    if source == "":
+        raise UsageError("no file is named", hint="name a YAML file, or write - to read from standard input")
     path = Path(source)
     try:
         if source == "-":

@@ -33,6 +33,8 @@ CONFIG = "spec.tasks[0].ray.config"
 
 _OWN_KEYS = ("path", "dir", "name", "overrides", "origin")
 """Keys of `config` itself; the others are the configuration's."""
+_INLINE_FILE = "rlark-inline.yaml"
+"""As what an inline configuration is composed; it is never written."""
 _OF_COMPOSITION = ("RL453", "RL454", "RL456", "RL460")
 """Findings about what a file asks of others, shown in it."""
 _MOST_KEPT = 64
@@ -199,7 +201,7 @@ def _compose_inline(source: ConfigSource, data: dict[str, Any], folder: Path | N
     try:
         composed = _without_hydra(data, source.overrides)
         if composed is None:
-            plain = _through_a_file(reading.unmark(data), source.overrides, reading, lenient=not engine)
+            plain = _through_a_file(reading.unmark(data), source.overrides, reading, base, lenient=not engine)
             composed = reading.mark(plain)
         effective, found = _finished(composed, base, reading, path, engine=engine)
         return replace(made, effective=effective, findings=tuple(found))
@@ -223,22 +225,28 @@ def _base_of(source: ConfigSource, folder: Path | None) -> Path | None:
     return folder
 
 
-def _through_a_file(data: dict[str, Any], overrides: list[str], reading: Reading, *, lenient: bool) -> dict[str, Any]:
-    """Compose an inline configuration the way a file is composed."""
+def _through_a_file(
+    data: dict[str, Any], overrides: list[str], reading: Reading, base: Path | None, *, lenient: bool
+) -> dict[str, Any]:
+    """Compose an inline configuration as a file of its base folder; without one there is nothing beside it."""
     import tempfile
 
-    with tempfile.TemporaryDirectory(prefix="rlark-config-") as folder:
-        file = Path(folder, "inline.yaml").resolve()
-        file.write_text(emit(data), encoding="utf-8")
+    with tempfile.TemporaryDirectory(prefix="rlark-config-") as empty:
+        file = Path(base if base is not None and base.is_dir() else empty, _INLINE_FILE).resolve()
+        reading.texts[file] = emit(data)
         try:
             return compose_file(file, overrides, reading, lenient=lenient)
         except Broken as broken:
-            raise Broken([_nowhere(finding, str(file)) for finding in broken.findings]) from None
+            raise Broken([_of_inline(finding, file, Path(empty).resolve()) for finding in broken.findings]) from None
 
 
-def _nowhere(finding: Finding, file: str) -> Finding:
-    """A finding without the temporary file's name and line."""
-    return finding.model_copy(update={"file": "", "line": 0, "column": 0}) if finding.file == file else finding
+def _of_inline(finding: Finding, file: Path, empty: Path) -> Finding:
+    """A finding without the name and lines of a file that is none, and of a folder that is gone."""
+    message = finding.message.replace(str(empty), "none, for the configuration stands inline").replace(
+        _INLINE_FILE, "inline"
+    )
+    place = {"file": "", "line": 0, "column": 0} if finding.file == str(file) else {}
+    return finding.model_copy(update={"message": message, **place})
 
 
 def _in_job(findings: list[Finding], path: str) -> list[Finding]:

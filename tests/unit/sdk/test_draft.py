@@ -145,6 +145,11 @@ def test_files_that_cannot_be_read(tmp_path: Path, name: str, told: str) -> None
     assert told in str(caught.value)
 
 
+def test_no_name_is_no_folder() -> None:
+    with pytest.raises(UsageError, match="no file is named"):
+        read_draft("")
+
+
 def test_an_object_that_is_no_json_is_refused() -> None:
     with pytest.raises(UsageError, match="is no Job"):
         read_draft({"spec": object()})

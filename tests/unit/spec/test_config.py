@@ -327,6 +327,27 @@ def test_an_interpolation_that_is_none_is_told_where_it_stands(folder, wrong):
     assert (inline.code, inline.path, inline.file) == ("RL454", f"{CONFIG}.inline.algorithm.note", "")
 
 
+def test_defaults_of_an_inline_configuration_lie_beside_the_job(folder):
+    inline = {"defaults": ["base", "_self_"], "algorithm": {"seed": 2}}
+    composed = of(folder, inline=inline, engine=False)
+    assert composed.effective == {
+        "cluster": {"num_nodes": 1, "component_placement": {"actor": 0}},
+        "algorithm": {"seed": 2, "lr": 1e-4},
+    }
+    assert sorted(file.name for file in folder.iterdir()) == ["base.yaml"]
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_defaults_that_are_not_there_are_looked_for_where_the_job_is(folder, beside):
+    (finding,) = of(folder if beside else None, inline={"defaults": ["bose"]}).findings
+    assert (finding.code, finding.path, finding.file) == ("RL460", f"{CONFIG}.inline.defaults[0]", "")
+    where = str(folder) if beside else "none, for the configuration stands inline"
+    assert finding.message == f"defaults name bose, and there is no bose.yaml in the search path: {where}"
+    assert finding.hint == (
+        "did you mean base?" if beside else "add the folder that holds bose to hydra.searchpath, or correct the name"
+    )
+
+
 def test_a_group_that_is_no_text_is_told(folder):
     (folder / "bytes.yaml").write_bytes(b"\xff\xfe")
     (folder / "main.yaml").write_text("defaults: [base, bytes]\n")
