@@ -16,6 +16,19 @@ from importlib.metadata import entry_points
 from typing import Literal
 
 GROUP = "rlark.engines"
+_OF_A_DRIVE = ("action", "goal", "heading")
+_OF_A_BODY = (*_OF_A_DRIVE, "attitude", "contact", "body_rate")
+OWN: Mapping[str, tuple[str, ...]] = {
+    "starter-ppo": _OF_A_DRIVE,
+    "mjx-ppo": _OF_A_BODY,
+    "microduck-rl": _OF_A_BODY,
+    "microduck-football": (),
+    "microduck-eval": (),
+    "isaac-lab": (),
+    "smolvla": (),
+    "mjlab-rsl-rl": _OF_A_DRIVE,
+}
+"""The engines of this project, installed here or not, and what their environments measure for a `rewardFormula`."""
 log = logging.getLogger(__name__)
 
 
@@ -57,6 +70,7 @@ class Engine:
         requirements: what it needs on the node.
         tasks: the task kinds it accepts, as in a task pack's `kind`.
         max_ranks: component -> the most ranks it can use; a component not named has no limit.
+        quantities: what its environments measure, as the terms of a `rewardFormula` need it.
         can_fuse: True when all components may run in one process.
         uses_gpu: True when a GPU can make it faster.
     """
@@ -70,6 +84,7 @@ class Engine:
     requirements: tuple[Requirement, ...] = ()
     tasks: tuple[str, ...] = ()
     max_ranks: Mapping[str, int] = field(default_factory=dict)
+    quantities: tuple[str, ...] = ()
     can_fuse: bool = True
     uses_gpu: bool = True
 

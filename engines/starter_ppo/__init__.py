@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlark.engine import Engine, Requirement
+from rlark.engine import OWN, Engine, Requirement
 from rlark.spec.task_pack import GOAL_NAVIGATION
 
 ENGINE = Engine(
@@ -17,5 +17,6 @@ ENGINE = Engine(
     ),
     tasks=(GOAL_NAVIGATION,),
     max_ranks={"actor": 1},
+    quantities=OWN["starter-ppo"],
 )
 """The declaration behind the entry point `starter-ppo`."""

@@ -145,6 +145,8 @@ CODES: dict[str, str] = {
     "RL191": "what the engine needs is there",
     "RL192": "the engine learns tasks of this kind",
     "RL193": "the engine's configuration model can be loaded",
+    "RL194": "the engine measures what the task's reward pays for",
+    "RL195": "the engine that a task recommends is a known one",
     # 200-249: nodes and capacity
     "RL200": "there is a node",
     "RL201": "the selector hits a node",
@@ -198,12 +200,14 @@ CODES: dict[str, str] = {
     "RL458": "numbers of a configuration are finite",
     "RL459": "a value that RLinf's own loader would read otherwise is quoted",
     "RL460": "the files and groups that a defaults list names are in the search path",
-    "RL470": "every key of a task pack is known",
-    "RL471": "every required key of a task pack is there",
-    "RL472": "a value of a task pack is of the right kind",
-    "RL473": "a value of a task pack is one of those allowed",
+    "RL470": "every key of a task pack or an adapter is known",
+    "RL471": "every required key of a task pack or an adapter is there",
+    "RL472": "a value of a task pack or an adapter is of the right kind",
+    "RL473": "a value of a task pack or an adapter is one of those allowed",
     "RL474": "the named task pack is there",
     "RL475": "a task pack says what it pays for once: by reward or by rewardFormula",
+    "RL476": "the adapter that a task pack names is there",
+    "RL477": "a task pack and its adapter agree",
 }
 
 SECTIONS: tuple[tuple[int, int, str], ...] = (

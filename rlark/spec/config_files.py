@@ -90,6 +90,15 @@ class Reading:
         plain = self.unmark(document.data)
         return plain if isinstance(plain, dict) else {}
 
+    def peek(self, file: Path) -> dict[str, Any]:
+        """A file's mapping, without counting it among those that were read.
+
+        Raises:
+            Broken: it cannot be read.
+        """
+        data = (parse(self.texts[file]) if file in self.texts else _parsed(file)).data
+        return data if isinstance(data, dict) else {}
+
     def unmark(self, value: Any, key: str = "") -> Any:
         """Plain texts instead of marked ones, which OmegaConf does not take; the marks are kept."""
         if isinstance(value, Unquoted):

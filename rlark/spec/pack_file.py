@@ -1,4 +1,4 @@
-"""Task packs of a configuration: found by id or file, checked, and put inline."""
+"""Task packs of a configuration: found by id, alias or file, checked, and put inline."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from rlark.spec.adapter_file import check_adapter
 from rlark.spec.config_files import Broken, Reading
 from rlark.spec.finding import Finding
 from rlark.spec.invalid import AT_KEY, TASK_PACK, explain
@@ -57,23 +58,24 @@ def _told(finding: Finding, found: list[Finding]) -> bool:
 def _pack(task: Any, base: Path | None, reading: Reading, path: str) -> tuple[dict[str, Any] | None, list[Finding]]:
     """The pack as a mapping, and what is wrong with it."""
     if isinstance(task, dict):
-        return task, _check(task, path)
+        return task, _check(task, path, base, reading)
     if not isinstance(task, str) or not task.strip():
         message = "a task is the id of a task pack, a file, or the pack itself"
         return None, [
             Finding(code=TASK_PACK.kind, path=path, message=message, hint="write task: originbot-goal-navigation")
         ]
-    file, missing = _file(task, base, path)
+    file, missing = _file(task, base, reading, path)
     if file is None:
         return None, missing
     try:
         pack = reading.read(file)
     except Broken as broken:
         return None, broken.findings
-    return pack, [_in_file(finding, file, path, reading) for finding in _check(pack, path)]
+    found = _check(pack, path, file.parent.parent, reading)
+    return pack, [finding if finding.file else _in_file(finding, file, path, reading) for finding in found]
 
 
-def _file(task: str, base: Path | None, path: str) -> tuple[Path | None, list[Finding]]:
+def _file(task: str, base: Path | None, reading: Reading, path: str) -> tuple[Path | None, list[Finding]]:
     """The pack's file: `tasks/<id>.yaml` beside the configuration, or a path relative to it."""
     is_file = "/" in task or task.endswith((".yaml", ".yml"))
     if base is None and not Path(task).is_absolute():
@@ -83,18 +85,32 @@ def _file(task: str, base: Path | None, path: str) -> tuple[Path | None, list[Fi
     file = Path(os.path.normpath(root / task)) if is_file else root / "tasks" / f"{task}.yaml"
     if file.is_file():
         return file, []
-    known = sorted(entry.stem for entry in (root / "tasks").glob("*.yaml"))
+    packs = {entry.stem: entry for entry in sorted((root / "tasks").glob("*.yaml"))}
+    aliases = {} if is_file else {name: packs[id] for id in packs for name in _aliases(packs[id], reading)}
+    if task in aliases:
+        return aliases[task], []
+    known = sorted(packs.keys() | aliases.keys())
     near = did_you_mean(task, known)
     hint = f"did you mean {near}?" if near else f"packs there: {', '.join(known) or 'none'}"
     return None, [Finding(code="RL474", path=path, message=f"there is no task pack {file}", actual=task, hint=hint)]
 
 
-def _check(pack: dict[str, Any], path: str) -> list[Finding]:
+def _aliases(file: Path, reading: Reading) -> list[str]:
+    """The other names of a pack that nobody has asked for yet; a broken one has none."""
     try:
-        TaskPack.model_validate(pack)
+        aliases = reading.peek(file).get("aliases")
+    except Broken:
+        return []
+    return [name for name in aliases if isinstance(name, str)] if isinstance(aliases, list) else []
+
+
+def _check(pack: dict[str, Any], path: str, folder: Path | None, reading: Reading) -> list[Finding]:
+    """What is wrong with a pack, and between it and its adapter, which stands in `folder`."""
+    try:
+        valid = TaskPack.model_validate(pack)
     except ValidationError as error:
         return [invalid.finding for invalid in explain(error, TaskPack, pack, TASK_PACK, path)]
-    return []
+    return check_adapter(valid, folder, reading, path) if folder is not None else []
 
 
 def _in_file(finding: Finding, file: Path, path: str, reading: Reading) -> Finding:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rlark.engine import Engine
+from rlark.engine import OWN, Engine
 from rlark.plan.rules.rule import RAY, TASK, Case, Rule
 from rlark.spec.finding import Finding
 from rlark.spec.nearest import did_you_mean
+from rlark.spec.reward import TERMS, TermName
 
 
 def _something_to_run(case: Case) -> Iterator[Finding]:
@@ -58,19 +59,23 @@ def _requirements(case: Case) -> Iterator[Finding]:
         )
 
 
-def _task_kinds(case: Case) -> Iterator[Finding]:
+def _packs(case: Case) -> Iterator[tuple[Mapping[str, object], str]]:
+    """The task packs that an engine is given, and their places."""
     env = case.config.get("env") if case.config is not None else None
-    if case.engine is None or not case.engine.tasks or not isinstance(env, Mapping):
+    if case.engine is None or not isinstance(env, Mapping):
         return
     for name in ("train", "eval"):
-        kind = _kind_of(env.get(name))
-        if kind is not None and kind not in case.engine.tasks:
-            yield _refused_kind(case.engine, kind, f"{case.facts.config_path}.env.{name}.task")
+        section = env.get(name)
+        task = section.get("task") if isinstance(section, Mapping) else None
+        if isinstance(task, Mapping):
+            yield task, f"{case.facts.config_path}.env.{name}.task"
 
 
-def _kind_of(section: object) -> str | None:
-    task = section.get("task") if isinstance(section, Mapping) else None
-    return str(task.get("kind", "goal-navigation")) if isinstance(task, Mapping) else None
+def _task_kinds(case: Case) -> Iterator[Finding]:
+    for task, path in _packs(case):
+        kind = str(task.get("kind", "goal-navigation"))
+        if case.engine is not None and case.engine.tasks and kind not in case.engine.tasks:
+            yield _refused_kind(case.engine, kind, path)
 
 
 def _refused_kind(engine: Engine, kind: str, path: str) -> Finding:
@@ -81,9 +86,51 @@ def _refused_kind(engine: Engine, kind: str, path: str) -> Finding:
     )
 
 
+def _reward_is_measured(case: Case) -> Iterator[Finding]:
+    for task, path in _packs(case):
+        formula = task.get("rewardFormula")
+        for index, entry in enumerate(formula if isinstance(formula, list) else ()):
+            name = entry.get("term") if isinstance(entry, Mapping) else None
+            found = next((term for term in TERMS if term == name), None)
+            if case.engine is not None and found is not None and TERMS[found].quantity not in case.engine.quantities:
+                yield _not_measured(case, case.engine, found, f"{path}.rewardFormula[{index}].term")
+
+
+def _not_measured(case: Case, engine: Engine, term: TermName, path: str) -> Finding:
+    quantity = TERMS[term].quantity
+    measures = {**OWN, **{name: other.quantities for name, other in case.facts.engines.items()}}
+    able = ", ".join(sorted(name for name, quantities in measures.items() if quantity in quantities))
+    return Finding(
+        code="RL194",
+        path=path,
+        message=f"the reward's term {term} needs {quantity}, which the engine {engine.id} does not measure",
+        expected=", ".join(engine.quantities) or "a plain reward",
+        actual=term,
+        hint=f"remove the term, or choose an engine that measures it: {able}",
+    )
+
+
+def _recommended(case: Case) -> Iterator[Finding]:
+    known = {**OWN, **case.facts.engines}
+    for task, path in _packs(case):
+        name = task.get("recommendedEngine")
+        if not isinstance(name, str) or name in known:
+            continue
+        near = did_you_mean(name, known)
+        yield Finding(
+            code="RL195",
+            path=f"{path}.recommendedEngine",
+            message=f"the task recommends the engine {name!r}, which nobody knows",
+            actual=str(name)[:80],
+            hint=f"did you mean {near}?" if near else f"known engines: {', '.join(sorted(known))}",
+        )
+
+
 RULES = (
     Rule(_something_to_run, (f"{TASK}.runScript", f"{RAY}.config")),
     Rule(_known_engine, (f"{TASK}.runScript", f"{RAY}.config")),
     Rule(_requirements),
     Rule(_task_kinds),
+    Rule(_reward_is_measured),
+    Rule(_recommended),
 )

@@ -37,7 +37,11 @@ from rlark.spec.task_pack import TaskPack
 
 GIB = 2**30
 ENGINES = {
-    "walk": Engine("walk", "learns to walk", "walk", "walk:PROGRAM", "walk:Config", tasks=("goal-navigation",)),
+    "walk": Engine(
+        *("walk", "learns to walk", "walk", "walk:PROGRAM", "walk:Config"),
+        tasks=("goal-navigation",),
+        quantities=("action", "goal", "heading"),
+    ),
     "lacking": Engine("lacking", "lacks a package", "walk", "walk:PROGRAM", "walk:Config", can_fuse=False),
     "alone": Engine("alone", "has one Actor", "walk", "walk:PROGRAM", "walk:Config", max_ranks={"actor": 1}),
 }
