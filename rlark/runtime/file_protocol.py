@@ -11,6 +11,7 @@ there is removed, so that nothing of it counts as new.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from collections.abc import Mapping
@@ -78,7 +79,10 @@ class Files:
             OSError: the file cannot be read.
             ValueError: it holds no training request.
         """
-        data = read_json(self.request)
+        try:
+            data = read_json(self.request)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{self.request} holds no JSON: {error}") from error
         if data is None:
             raise ValueError(f"{self.request} does not exist")
         return TrainRequest.read(data)

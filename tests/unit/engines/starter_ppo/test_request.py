@@ -102,7 +102,7 @@ def test_the_contract_describes_the_drive_where_the_task_does_not(ask, task):
     assert (drive.control_hz, drive.max_linear, drive.max_angular) == (20, 0.5, 2.0)
     own = {**task, "drive": {"maxLinear": 0.2}}
     assert ask(task=own).task.drive.max_linear == 0.2
-    with pytest.raises(ValueError, match="contract.controlHz is 20, which violates the task .*: there it is 10"):
+    with pytest.raises(ValueError, match=r"contract\.controlHz is 20, which violates the task .*: there it is 10"):
         ask(contract=contract, task=own)
 
 
