@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,9 +45,10 @@ class Threads:
 
 @pytest.fixture
 def assign(make_config, tmp_path: Path) -> Callable[..., Assignment]:
-    def build(**ranks: int) -> Assignment:
-        config = make_config().model_dump(mode="json", exclude_none=True)
-        config["env"]["train"]["task"] = make_config().task.model_dump(mode="json", by_alias=True)
+    def build(pack: dict[str, Any] | None = None, **ranks: int) -> Assignment:
+        made = make_config(pack=pack)
+        config = made.model_dump(mode="json", exclude_none=True)
+        config["env"]["train"]["task"] = made.task.model_dump(mode="json", by_alias=True)
         placement = {name: [RankPlacement(rank=i) for i in range(ranks.get(name, 1))] for name in ENGINE.components}
         folder = JobFolder(tmp_path / "job")
         folder.create()
@@ -66,8 +68,13 @@ def learned(assignment: Assignment, iterations: int = 3) -> tuple[bytes, list[fl
         trainer.close()
 
 
-def test_placed_and_fused_give_the_same_bytes(assign):
-    assignment = assign()
+LATER = {"term": "action_rate", "op": "smoothness", "weight": 1.0, "curriculum": {"introduceAfterIteration": 2}}
+TASKS = [{}, {"frames": 2, "rewardFormula": [{"term": "progress", "op": "potential", "weight": 1.0}, LATER]}]
+
+
+@pytest.mark.parametrize("task", TASKS, ids=["plain", "formula"])
+def test_placed_and_fused_give_the_same_bytes(assign, task):
+    assignment = assign(task)
     fused = FusedTrainer(Workload.of(PROGRAM, assignment.plan), threads=1)
     rewards = [fused.iterate()["meanReward"] for _ in range(3)]
     assert learned(assignment) == (fused.state()["actor"][0]["flat"].tobytes(), rewards)

@@ -160,3 +160,48 @@ class TestHistory:
             robots.step(1.0)
         robots.begin()
         assert not robots.world.observation[0, :16].any()
+
+    def test_a_lost_frame_stands_there_twice(self, make_pack):
+        noisy = STILL._replace(odom_dropout_prob=1.0, odom_noise_std_m=0.05)
+        robots = Robots(make_pack(frames=3, obstacles=0), noisy)
+        first = robots.world.observation.copy()
+        second = robots.step(1.0).observation
+        np.testing.assert_array_equal(second[0, 8:16], first[0, 16:])
+        np.testing.assert_array_equal(second[0, 16:], first[0, 16:])
+
+    def test_forty_two_numbers_have_a_history_too(self, make_pack):
+        robots = Robots(make_pack(frames=4, obstacles=0, layout="imu-gravity-v1"), STILL)
+        for _ in range(3):
+            seen = robots.step(1.0).observation
+        assert seen.shape == (1, 4 * 42)
+        assert list(seen[0, 5::42]) == [-1.0] * 4  # gravity
+
+    def test_a_frame_is_drawn_once(self, make_pack):
+        """The noise of a frame is the same now and later, when it has become history."""
+        robots = Robots(make_pack(frames=2, obstacles=0), STILL._replace(odom_noise_std_m=0.05))
+        before = robots.step(0.5).observation
+        assert (robots.step(0.5).observation[0, :8] == before[0, 8:]).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("motor_gain", 0.8),
+        ("lag_tau_seconds", 0.25),
+        ("gyro_noise_std_rad_sec", 0.05),
+        ("odom_noise_std_m", 0.02),
+        ("angular_bias_rad_sec", 0.05),
+        ("action_latency_steps", 2),
+        ("odom_dropout_prob", 1.0),
+        ("slip_scale", 0.8),
+    ],
+)
+def test_every_randomised_quantity_changes_what_is_seen_or_done(make_pack, name, value):
+    pack = make_pack(obstacles=0, layout="imu-gravity-v1")
+    plain, changed = (Robots(pack, envelope, seed=3) for envelope in (STILL, STILL._replace(**{name: value})))
+    seen = []
+    for robots in (plain, changed):
+        robots.ahead(1.0).rng = np.random.default_rng(4)
+        shown = [robots.step(1.0, 0.5).observation.copy() for _ in range(4)]
+        seen.append((np.concatenate(shown), robots.at.x.copy(), robots.at.yaw.copy()))
+    assert any((one != other).any() for one, other in zip(*seen, strict=True))
