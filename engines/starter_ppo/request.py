@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from rlark.engine import OWN
 from rlark.reference import slug
 from rlark.spec.task_pack import TaskPack
 from rlark.spec.train_request import Training, TrainRequest, sentences
@@ -138,6 +139,7 @@ def _task(request: TrainRequest) -> dict[str, Any]:
     except ValidationError as error:
         raise ValueError(sentences(error, TaskPack, task, "task")) from error
     _agree(request, pack)
+    _measured(pack)
     return task
 
 
@@ -151,3 +153,12 @@ def _agree(request: TrainRequest, pack: TaskPack) -> None:
     for name, asked, found in pairs:
         if asked != found:
             raise ValueError(f"contract.{name} is {asked:g}, which violates the task {pack.id}: there it is {found:g}")
+
+
+def _measured(pack: TaskPack) -> None:
+    """The rules of rlark.plan.rules.engine say the same of a Job before it starts."""
+    for term in pack.formula:
+        if term.quantity not in OWN["starter-ppo"]:
+            raise ValueError(
+                f"task.rewardFormula: the term {term.term} needs {term.quantity}, which starter-ppo does not measure"
+            )

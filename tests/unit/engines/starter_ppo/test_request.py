@@ -148,3 +148,11 @@ def test_what_the_platform_adds_to_a_task_is_told_and_left_out(ask, task, caplog
 def test_a_job_can_hold_what_a_request_means(ask):
     config = ask(model={"modelId": "m", "version": "1"}, training={"profile": "smoke", "seed": 3})
     assert Config.model_validate(config.model_dump(mode="json", by_alias=True, exclude_unset=True)) == config
+
+
+def test_a_reward_that_this_engine_cannot_measure_is_refused(ask, task):
+    plain = {name: value for name, value in task.items() if name != "reward"}
+    paid = [{"term": "progress", "op": "potential", "weight": 1.0}, {"term": "upright", "op": "shaping", "weight": 1.0}]
+    assert [term.term for term in ask(task={**plain, "rewardFormula": paid[:1]}).task.formula] == ["progress"]
+    with pytest.raises(ValueError, match="the term upright needs attitude, which starter-ppo does not measure"):
+        ask(task={**plain, "rewardFormula": paid})
