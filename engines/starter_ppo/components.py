@@ -11,7 +11,7 @@ from engines.ppo.acting import Acting
 from engines.ppo.device import choose
 from engines.ppo.ppo import Learner
 from engines.starter_ppo.config import Config
-from engines.starter_ppo.learner import actor_seed, net_shape, seed_of, settings
+from engines.starter_ppo.learner import actor_seed, net_shape, seed_of, settings, work_of
 from engines.tasks.training import GoalNavigation
 from rlark.evidence.result import Result
 from rlark.runtime.component import Context, Metrics, Run, Shape
@@ -54,13 +54,13 @@ class StarterPpo:
         """The policy that one rank acts with."""
         torch.set_num_threads(config.threads(context.threads))
         share = config.env.train.total_num_envs // context.world_size
-        device = choose(context.device, config.env.train.total_num_envs).device  # the Actor tells why
+        device = choose(context.device, work_of(config)).device  # the Actor tells why
         return Acting(net_shape(config), share, seed_of(config, "rollout", context.rank), device)
 
     def actor(self, config: Config, context: Context) -> Learner:
         """The policy that learns; there is one rank of it."""
         torch.set_num_threads(config.threads(context.threads))
-        chosen = choose(context.device, config.env.train.total_num_envs)
+        chosen = choose(context.device, work_of(config))
         return Learner(net_shape(config), settings(config), actor_seed(config), chosen, context.log)
 
     def progress(self, metrics: Metrics) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engines.ppo.device import Work
 from engines.ppo.policy import NetShape
 from engines.ppo.ppo import Settings
 from engines.ppo.update import Loss
@@ -17,6 +18,13 @@ def net_shape(config: Config) -> NetShape:
     """The sizes of the nets."""
     task, model = config.task, config.actor.model
     return NetShape(task.observation_size, task.action_size, model.hidden_dims, model.shared_trunk)
+
+
+def work_of(config: Config) -> Work:
+    """The size of an iteration, by which a device is chosen."""
+    train, epochs = config.env.train, config.algorithm.update_epoch
+    minibatches = config.transitions // config.minibatch
+    return Work(train.total_num_envs, train.rollout_steps, net_shape(config).count, epochs, minibatches)
 
 
 def settings(config: Config) -> Settings:

@@ -72,11 +72,17 @@ class DeviceUse(NamedTuple):
         device: `cpu` or `cuda`.
         name: the product name.
         cuda_requested: True when `cuda` was asked for by name.
+        reason: a sentence on why it is this device.
+        tf32: True when products may be rounded to TF32.
+        deterministic: True when only kernels that repeat to the bit are used, where there are any.
     """
 
     device: str
     name: str
     cuda_requested: bool
+    reason: str = ""
+    tf32: bool = False
+    deterministic: bool = True
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from engines.ppo.acting import Acting
-from engines.ppo.device import choose
+from engines.ppo.device import Work, choose
 from engines.ppo.policy import NetShape, parts_of
 from engines.ppo.ppo import Learner, Settings
 from rlark.runtime.component import Step
@@ -20,7 +20,7 @@ LOG = logging.getLogger("test")
 
 
 def learner(settings: Settings, seed: int = 0, shape: NetShape = SHAPE) -> Learner:
-    return Learner(shape, settings, seed, choose("cpu", 8), LOG)
+    return Learner(shape, settings, seed, choose("cpu", Work(8)), LOG)
 
 
 def rollout(actor: Learner, steps: int = 8, num_envs: int = 8, seed: int = 0) -> Trajectory:

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from engines.ppo.device import choose
+from engines.ppo.device import Work, choose
 from engines.ppo.policy import NetShape
 from engines.ppo.ppo import Learner
 from engines.ppo.trained import Trained
@@ -18,7 +18,7 @@ def shape(request) -> NetShape:
 
 @pytest.fixture
 def actor(shape, make_settings, make_trajectory) -> Learner:
-    actor = Learner(shape, make_settings(lr=0.05), 3, choose("cpu", 8), logging.getLogger("test"))
+    actor = Learner(shape, make_settings(lr=0.05), 3, choose("cpu", Work(8)), logging.getLogger("test"))
     actor.update(make_trajectory())
     return actor
 
@@ -53,5 +53,5 @@ def test_actions_are_clamped(actor, shape):
 
 
 def test_untrained_is_what_the_learner_starts_from(shape, make_settings):
-    fresh = Learner(shape, make_settings(), 3, choose("cpu", 8), logging.getLogger("test"))
+    fresh = Learner(shape, make_settings(), 3, choose("cpu", Work(8)), logging.getLogger("test"))
     np.testing.assert_array_equal(Trained.untrained(shape, 3, -0.7).weights.flat, fresh.weights().flat)

@@ -71,6 +71,8 @@ def test_the_summary_says_how_it_was_trained(exported):
     assert (summary["engine"], summary["task"], summary["seed"]) == ("starter-ppo", "navigation-for-tests", 7)
     assert (summary["device"], summary["cudaRequested"]) == ("cpu", False)
     assert summary["deviceName"]
+    assert summary["deviceReason"].startswith("auto: cpu, since ")
+    assert summary["numerics"] == {"tf32": False, "deterministic": True}
     assert (summary["measurementStage"], summary["onnxExported"], summary["threads"]) == ("host-onnx", True, 1)
     assert summary["controlLatencyMs"] > 0
     assert summary["onnxExportGate"]["verdict"] == "passed"
@@ -138,7 +140,8 @@ def test_the_best_of_the_last_checkpoints_is_exported(make_config, trained, monk
     result = PROGRAM.export(config, run)
     assert seen == [(iteration, 4, 2007) for iteration in (3, 4, 5, 6)]
     assert (result.checkpoint.iteration, result.checkpoint.checkpoint_id) == (4, "iter-00004")
-    assert result.checkpoint.saved_checkpoints == 4
+    assert (result.checkpoint.saved_checkpoints, result.checkpoint.selected_iteration) == (6, 4)
+    assert result.checkpoint.selected_by_probe is True
 
 
 @pytest.mark.parametrize(
