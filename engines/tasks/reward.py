@@ -28,7 +28,7 @@ class Signals(NamedTuple):
         dwelling: [N] bool, within 1.5 goal distances of the goal.
         command: [A, N] in [-1, 1], the action as the robot took it; None before the first.
         heading: [N] cosine of the angle between the heading and the way to the goal.
-        upright: [N] cosine of the tilt.
+        upright: [3, N] cosine of the angle between up and each axis of the body.
         accel_z: [N] m/s^2.
         body_rate: [N] rad/s.
     """
@@ -58,11 +58,10 @@ _MEASURES: dict[TermName, Callable[[Signals], Array]] = {
     "proximity": lambda signals: 1.0 / (1.0 + signals.distance),
     "collision": lambda signals: signals.collided,
     "action_magnitude": _effort,
-    "upright": lambda signals: signals.upright,
     "accel_z": lambda signals: signals.accel_z,
     "body_rate": lambda signals: signals.body_rate,
 }
-"""What a term measures; `action_rate` needs the action before and is the formula's own."""
+"""What a term measures; `upright` has an axis, and `action_rate` needs the action before and is the formula's own."""
 _SIGNED: frozenset[TermName] = frozenset({"heading", "upright", "accel_z", "body_rate"})
 
 
@@ -73,13 +72,15 @@ class _Part(NamedTuple):
         term: as it was written.
         weight: with the sign of its op.
         measure: what it pays for; None for `action_rate`.
-        row: where it remembers in the formula's memory; None when it remembers nothing.
+        row: where the op remembers in the formula's memory; None when it remembers nothing.
+        smooth: where the smoothed measurement is remembered; None when it is not smoothed.
     """
 
     term: RewardTerm
     weight: float
     measure: Callable[[Signals], Array] | None
-    row: int | None
+    row: int | None = None
+    smooth: int | None = None
 
 
 class Formula:
@@ -118,30 +119,31 @@ class Formula:
         self._parts = [self._prepared(term) for term in terms]
 
     def _prepared(self, term: RewardTerm) -> _Part:
-        measure = _MEASURES.get(term.term)
-        remembers = term.op not in {"bonus", "penalty"}
+        measure = _measure_of(term)
         weight = -term.weight if term.op in {"penalty", "smoothness"} else term.weight
         if term.op in {"potential", "shaping"}:
             if term.term == "progress":  # the environment knows the distance before
-                return _Part(term, weight, lambda signals: signals.nearer, None)
+                return _Part(term, weight, lambda signals: signals.nearer)
             weight = weight if TERMS[term.term].rises else -weight
-        if term.op == "penalty" and term.term in _SIGNED:
-            signed = _MEASURES[term.term]
-            return _Part(term, weight, lambda signals: abs(signed(signals)), None)
-        row = self.rows if remembers else None
-        self.rows += remembers
-        return _Part(term, weight, measure, row)
+        smooth = self._row() if term.params.smooth else None
+        row = None if term.op in {"bonus", "penalty"} else self._row()
+        return _Part(term, weight, measure, row, smooth)
+
+    def _row(self) -> int:
+        """One more number to remember."""
+        self.rows += 1
+        return self.rows - 1
 
     def begin(self, start: Signals) -> Array:
         """The memory [rows, N] of episodes that stand at their start; NaN where nothing was measured yet."""
         xp, zero = library(start.distance), 0.0 * start.distance
         rows = [zero + math.nan] * self._actions
         for part in self._parts:
-            if part.row is not None and part.term.op == "rate_limit":
-                rows.append(zero)
-            elif part.row is not None:
-                known = part.measure is not None and part.term.quantity != "action"
-                rows.append(zero + part.measure(start) if known and part.measure else zero + math.nan)
+            known = part.measure is not None and part.term.quantity != "action"
+            measured = zero + part.measure(start) if known and part.measure else zero + math.nan
+            rows += [measured] if part.smooth is not None else []
+            if part.row is not None:
+                rows.append(zero if part.term.op == "rate_limit" else measured)
         return xp.stack(rows) if rows else xp.zeros((0, *start.distance.shape))
 
     def pay(self, signals: Signals, memory: Array, iteration: float = math.inf) -> tuple[Array, Array]:
@@ -156,12 +158,12 @@ class Formula:
         Returns:
             The reward, and what to remember.
         """
-        total, kept = None, []
+        total: Array = None
+        kept: list[Array] = []
         for part in self._parts:
             amount, remembered = self._amount(part, signals, memory, iteration)
             total = amount if total is None else total + amount
-            if remembered is not None:
-                kept.append(remembered)
+            kept += remembered
         if not self.rows:
             return total, memory
         commands: Array = signals.command if self._actions else ()
@@ -171,13 +173,18 @@ class Formula:
         """What each term pays [N], in the order of the formula."""
         return [self._amount(part, signals, memory, iteration)[0] for part in self._parts]
 
-    def _amount(self, part: _Part, signals: Signals, memory: Array, iteration: float) -> tuple[Array, Array | None]:
+    def _amount(self, part: _Part, signals: Signals, memory: Array, iteration: float) -> tuple[Array, Sequence[Array]]:
         """What one term pays, and what it remembers."""
         found = part.measure(signals) if part.measure is not None else self._rate(signals, memory)
+        kept: Sequence[Array] = ()
+        if part.smooth is not None:
+            found = _smoothed(found, memory[part.smooth], part.term.params.smooth or 0.0)
+            kept = (found,)
         if part.row is None:
-            return part.weight * found, None
+            signed = part.term.op == "penalty" and part.term.term in _SIGNED
+            return part.weight * (abs(found) if signed else found), kept
         amount, remembered = _from_memory(part, found, memory[part.row], signals.reached)
-        return (amount * (iteration >= part.term.after) if part.term.after else amount), remembered
+        return (amount * (iteration >= part.term.after) if part.term.after else amount), (*kept, remembered)
 
     def _rate(self, signals: Signals, memory: Array) -> Array:
         """Mean squared change of the action [N]; 0 for the first one of an episode."""
@@ -185,6 +192,18 @@ class Formula:
         command: Array = signals.command
         change = command - memory[: self._actions]
         return xp.mean(xp.where(xp.isnan(change), 0.0, change * change), axis=0)
+
+
+def _measure_of(term: RewardTerm) -> Callable[[Signals], Array] | None:
+    if term.term == "upright":
+        axis = "xyz".index(term.params.axis or "z")
+        return lambda signals: signals.upright[axis]  # type: ignore[index]
+    return _MEASURES.get(term.term)
+
+
+def _smoothed(found: Array, before: Array, share: float) -> Array:
+    """An exponential mean: so much of what was before, and of what is new the rest."""
+    return library(before).where(library(before).isnan(before), found, share * before + (1.0 - share) * found)
 
 
 def _from_memory(part: _Part, found: Array, before: Array, reached: Array) -> tuple[Array, Array]:

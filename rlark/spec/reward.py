@@ -67,7 +67,7 @@ TERMS: Final[dict[TermName, Measured]] = {
     "collision": Measured("goal", rises=False),  # 1 in the step that collides
     "action_magnitude": Measured("action", rises=False),  # mean |action|
     "action_rate": Measured("action", rises=False),  # mean squared change of the action
-    "upright": Measured("attitude", rises=True, params=("axis",)),  # cosine of the tilt
+    "upright": Measured("attitude", rises=True, params=("axis",)),  # cosine of the angle between the axis and up
     "accel_z": Measured("contact", rises=False, params=("smooth",)),  # vertical acceleration, m/s^2
     "body_rate": Measured("body_rate", rises=False),  # angular rate of the body, rad/s
 }
@@ -79,11 +79,11 @@ class RewardParams(Written):
 
     Attributes:
         axis: of `upright`: the axis of the body that shall point up.
-        smooth: of `accel_z`: the time constant it is smoothed with, s; 0 for not at all.
+        smooth: of `accel_z`: the share of the step before in its exponential mean; 0 for not smoothed.
     """
 
     axis: Literal["x", "y", "z"] | None = Field(default=None, examples=["z"])
-    smooth: NotNegative | None = Field(default=None, examples=[0.05])
+    smooth: Annotated[float, Field(ge=0, lt=1)] | None = Field(default=None, examples=[0.5])
 
 
 class RewardSchedule(Written):

@@ -22,9 +22,11 @@ def formula(*terms: dict[str, Any], offers: tuple[str, ...] = EVERYTHING) -> For
 
 def signals(**changes: Any) -> Signals:
     usual: dict[str, Any] = {"distance": 1.0, "nearer": 0.0, "reached": False, "collided": False, "dwelling": False}
-    usual |= {"heading": 0.0, "upright": 1.0, "accel_z": 0.0, "body_rate": 0.0}
+    usual |= {"heading": 0.0, "upright": (0.0, 0.0, 1.0), "accel_z": 0.0, "body_rate": 0.0}
     command = np.array(changes.pop("command", (0.0, 0.0)), float)[:, None]
-    return Signals(**{name: np.array([value]) for name, value in (usual | changes).items()}, command=command)
+    measured = {name: np.array([value]).T for name, value in (usual | changes).items()}
+    measured["upright"] = measured["upright"].reshape(3, 1)
+    return Signals(**measured, command=command)
 
 
 def course(chosen: Formula, start: Signals, *steps: Signals, iteration: float = math.inf) -> list[float]:
@@ -134,6 +136,21 @@ class TestOps:
         seen = [signals(command=command) for command in ((1.0, 0.0), (0.5, 0.0), (0.5, -0.5))]
         assert course(chosen, signals(), *seen) == pytest.approx([0.0, -0.125, -0.125])
 
+    @pytest.mark.parametrize(("axis", "paid"), [("x", 0.1), ("y", 0.2), ("z", 0.3), (None, 0.3)])
+    def test_upright_is_of_an_axis(self, axis, paid):
+        chosen = formula({"term": "upright", "op": "bonus", "weight": 1.0, "params": {"axis": axis}})
+        assert course(chosen, signals(), signals(upright=(0.1, 0.2, 0.3))) == [paid]
+
+    def test_a_smoothed_acceleration(self):
+        chosen = formula({"term": "accel_z", "op": "penalty", "weight": 1.0, "params": {"smooth": 0.5}})
+        seen = [signals(accel_z=value) for value in (-4.0, 0.0, 0.0)]
+        assert course(chosen, signals(), *seen) == [-2.0, -1.0, -0.5]
+
+    def test_a_change_of_a_smoothed_acceleration(self):
+        smooth = {"term": "accel_z", "op": "potential", "weight": 1.0, "params": {"smooth": 0.5}}
+        seen = [signals(accel_z=value) for value in (4.0, 0.0)]
+        assert course(formula(smooth), signals(), *seen) == [-2.0, 1.0]
+
     def test_terms_keep_their_memories_apart(self):
         terms = [
             {"term": term, "op": op, "weight": 1.0}
@@ -153,7 +170,10 @@ class TestOps:
     @pytest.mark.parametrize("op", ["potential", "shaping", "penalty", "bonus", "rate_limit", "smoothness"])
     def test_every_term_can_be_paid_by_every_op(self, term, op):
         chosen = formula({"term": term, "op": op, "weight": 1.0})
-        seen = [signals(heading=-0.5, upright=-0.5, accel_z=-2.0, command=(0.3, -0.2)), signals(nearer=-0.1)]
+        seen = [
+            signals(heading=-0.5, upright=(0.0, 0.0, -0.5), accel_z=-2.0, command=(0.3, -0.2)),
+            signals(nearer=-0.1),
+        ]
         paid = course(chosen, signals(), *seen)
         assert np.isfinite(paid).all()
         if op in {"penalty", "smoothness"}:
