@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from engines.ppo.acting import Forward
-from engines.ppo.normaliser import Scaling
+from engines.ppo.normaliser import CLIP, Scaling
 from engines.ppo.policy import NetShape, initial, parts_of
 from engines.ppo.ppo import Weights
+from rlark.evidence.network import Network
 from rlark.runtime.component import FloatArray
 
 Layer = tuple[FloatArray, FloatArray]
@@ -73,6 +74,11 @@ class Trained:
         """Actions [B, A] for observations [B, O]."""
         mean, _ = self._forward(np.asarray(observation, np.float32))
         return np.clip(mean, -1.0, 1.0)
+
+    def network(self) -> Network:
+        """Its arrays, as they are exported."""
+        scaling = self.weights.scaling
+        return Network(scaling.mean, scaling.std, CLIP, self.layers())
 
     def layers(self) -> list[Layer]:
         """(weight [out, in], bias [out]) of the path from observation to mean action."""

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,13 @@ class _Products:
     def write(self) -> Result:
         config, run, shape = self._config, self._run, net_shape(self._config)
         chosen, tried = select(shape, run, self._pack, config.env.eval.probe_episodes, config.seed)
-        exported = export(shape, chosen.policy, chosen.checkpoint_id, self._artifacts, self._sample(chosen.policy))
+        exported = export(
+            chosen.policy,
+            partial(Trained.load, shape),
+            chosen.checkpoint_id,
+            self._artifacts,
+            self._sample(chosen.policy),
+        )
         evaluation = self._evaluate(exported.policy)
         self._write_telemetry(evaluation)
         report = self._report(evaluation, exported)
@@ -269,7 +276,8 @@ class _Products:
             "iterations": len(run.history),
             "onnxExported": exported.onnx,
             "onnxGate": "skipped" if exported.gate is None else exported.gate.verdict,
-            "parityMaxAbsError": None if exported.parity is None else exported.parity.parity_max_abs_error,
+            "parityMaxAbsError": exported.parity.parity_max_abs_error,
+            "parityRoundingMaxAbsError": exported.parity.rounding_max_abs_error,
             "telemetrySamples": len(evaluation.trained["hard"].telemetry),
         }
 

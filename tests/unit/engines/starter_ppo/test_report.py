@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ import torch
 
 from engines.starter_ppo.components import PROGRAM
 from engines.starter_ppo.selection import Candidate, best
-from rlark.evidence import manifest
-from rlark.evidence.onnx_policy import ExportGate, OnnxPolicy
+from rlark.evidence import manifest, onnx_file
+from rlark.evidence.export_gate import ExportGate
+from rlark.evidence.onnx_policy import OnnxPolicy
 from rlark.evidence.verify import verify
 from rlark.folder import write_json
 
@@ -97,7 +99,8 @@ def test_the_exported_policy_is_the_checkpoint(exported):
     run, _, _ = exported
     parity = read(run, "parity.json")
     assert parity["verdict"] == "pass"
-    assert parity["parityMaxAbsError"] < 1e-6
+    assert parity["parityMaxAbsError"] < parity["atol"] == 1e-6
+    assert parity["roundingMaxAbsError"] < 1e-6
     policy = OnnxPolicy(run.folder.artifacts / "policy.onnx")
     assert np.abs(policy(np.full((3, 8), 1e4, np.float32))).max() <= 1.0
 
@@ -161,7 +164,7 @@ def test_what_is_best(found, chosen):
 
 def test_a_file_that_fails_the_probes_is_withheld(make_config, run, monkeypatch, caplog):
     failed = ExportGate(verdict="failed", checks={"sensitivity": False}, reasons=["constant"])
-    monkeypatch.setattr("rlark.evidence.onnx_policy.probe", lambda _: failed)
+    monkeypatch.setattr("engines.starter_ppo.exporting.examine", lambda *_: failed)
     result = PROGRAM.export(make_config(), run)
     assert "policy.onnx.rejected" in products(run)
     assert "policy.onnx" not in products(run)
@@ -177,8 +180,8 @@ def test_without_onnx_the_run_still_ends_well(make_config, run, monkeypatch, cap
     )
     torch.set_num_threads(2)  # as a run with large minibatches
     monkeypatch.setitem(sys.modules, "onnx", None)
-    monkeypatch.delitem(sys.modules, "rlark.evidence.onnx_policy")
-    monkeypatch.delattr("rlark.evidence.onnx_policy")
+    monkeypatch.delitem(sys.modules, "rlark.evidence.onnx_file", raising=False)
+    monkeypatch.delattr("rlark.evidence.onnx_file", raising=False)
     result = PROGRAM.export(make_config(), run)
     assert "policy.onnx" not in products(run)
     assert (result.artifact.format, result.metrics["onnxExported"]) == ("unknown", False)
@@ -186,6 +189,32 @@ def test_without_onnx_the_run_still_ends_well(make_config, run, monkeypatch, cap
     assert "onnx is missing" in caplog.text
     assert (threads, torch.get_num_threads()) == ([1], 2)
     torch.set_num_threads(1)
+
+
+def test_a_file_that_differs_from_its_checkpoint_is_withheld(make_config, run, monkeypatch):
+    write = onnx_file.write_onnx
+
+    def wrong(path, network, *, producer):
+        weight, bias = network.layers[-1]
+        layers = [*network.layers[:-1], (weight + np.float32(1e-4), bias)]
+        write(path, replace(network, layers=layers), producer=producer)
+
+    monkeypatch.setattr(onnx_file, "write_onnx", wrong)
+    result = PROGRAM.export(make_config(), run)
+    assert "policy.onnx.rejected" in products(run)
+    assert "policy.onnx" not in products(run)
+    assert (read(run, "parity.json")["verdict"], result.metrics["onnxExported"]) == ("failed", False)
+
+
+def test_without_a_runtime_the_file_is_kept_and_called_unproven(make_config, run, monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.delitem(sys.modules, "rlark.evidence.onnx_policy")
+    result = PROGRAM.export(make_config(), run)
+    assert "policy.onnx" in products(run)
+    assert (result.artifact.format, result.metrics["onnxExported"]) == ("onnx", True)
+    assert (result.metrics["onnxGate"], read(run, "parity.json")["verdict"]) == ("skipped", "skipped")
+    assert result.metrics["measurementStage"] == "host-torch"
+    assert "not proven" in caplog.text
 
 
 def test_wider_layouts_and_history_are_exported_too(make_config, trained):
