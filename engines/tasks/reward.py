@@ -117,6 +117,11 @@ class Formula:
         self._actions = actions if any(term.term == "action_rate" for term in terms) else 0
         self.rows = self._actions
         self._parts = [self._prepared(term) for term in terms]
+        self._products = [
+            (part.weight, part.measure)
+            for part in self._parts
+            if part.measure and part.row is None and part.smooth is None and not _may_be_negative(part.term)
+        ]
 
     def _prepared(self, term: RewardTerm) -> _Part:
         measure = _measure_of(term)
@@ -159,6 +164,10 @@ class Formula:
             The reward, and what to remember.
         """
         total: Array = None
+        if len(self._products) == len(self._parts):  # as a plain reward is: products and their sum
+            for weight, measure in self._products:
+                total = weight * measure(signals) if total is None else total + weight * measure(signals)
+            return total, memory
         kept: list[Array] = []
         for part in self._parts:
             amount, remembered = self._amount(part, signals, memory, iteration)
@@ -181,8 +190,7 @@ class Formula:
             found = _smoothed(found, memory[part.smooth], part.term.params.smooth or 0.0)
             kept = (found,)
         if part.row is None:
-            signed = part.term.op == "penalty" and part.term.term in _SIGNED
-            return part.weight * (abs(found) if signed else found), kept
+            return part.weight * (abs(found) if _may_be_negative(part.term) else found), kept
         amount, remembered = _from_memory(part, found, memory[part.row], signals.reached)
         return (amount * (iteration >= part.term.after) if part.term.after else amount), (*kept, remembered)
 
@@ -192,6 +200,11 @@ class Formula:
         command: Array = signals.command
         change = command - memory[: self._actions]
         return xp.mean(xp.where(xp.isnan(change), 0.0, change * change), axis=0)
+
+
+def _may_be_negative(term: RewardTerm) -> bool:
+    """True for a penalty on what has a sign: it takes the amount."""
+    return term.op == "penalty" and term.term in _SIGNED
 
 
 def _measure_of(term: RewardTerm) -> Callable[[Signals], Array] | None:

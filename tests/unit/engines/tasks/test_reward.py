@@ -146,6 +146,10 @@ class TestOps:
         seen = [signals(accel_z=value) for value in (-4.0, 0.0, 0.0)]
         assert course(chosen, signals(), *seen) == [-2.0, -1.0, -0.5]
 
+    def test_a_bonus_on_a_smoothed_acceleration_keeps_its_sign(self):
+        chosen = formula({"term": "accel_z", "op": "bonus", "weight": 1.0, "params": {"smooth": 0.5}})
+        assert course(chosen, signals(), signals(accel_z=-4.0)) == [-2.0]
+
     def test_a_change_of_a_smoothed_acceleration(self):
         smooth = {"term": "accel_z", "op": "potential", "weight": 1.0, "params": {"smooth": 0.5}}
         seen = [signals(accel_z=value) for value in (4.0, 0.0)]
