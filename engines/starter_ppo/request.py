@@ -68,6 +68,8 @@ def configuration(request: TrainRequest, environ: Mapping[str, str]) -> dict[str
     """
     training = request.training or Training()
     _no_demonstrations(request, training)
+    if training.algorithm == "sac":
+        raise ValueError("training.algorithm is sac, and starter-ppo learns by ppo")
     task, budget = _task(request), _budget(request, training, environ)
     transitions = budget.envs * budget.steps
     parts = next(parts for parts in MINIBATCHES if transitions % parts == 0)
@@ -121,7 +123,9 @@ def _set(environ: Mapping[str, str], name: str) -> int | None:
 
 def _task(request: TrainRequest) -> dict[str, Any]:
     """The task pack as it was sent, with the drive that the contract describes."""
-    sent, contract = request.task or {}, request.contract
+    if request.task is None:
+        raise ValueError("task is missing: starter-ppo learns goal-navigation, and the request has no task pack")
+    sent, contract = request.task, request.contract
     known = {field.alias or name for name, field in TaskPack.model_fields.items()}
     if unknown := sorted(name for name in sent.keys() - known if sent[name] is not None):
         LOG.warning("the task's %s means nothing to this engine", ", ".join(unknown))

@@ -156,3 +156,11 @@ def test_a_reward_that_this_engine_cannot_measure_is_refused(ask, task):
     assert [term.term for term in ask(task={**plain, "rewardFormula": paid[:1]}).task.formula] == ["progress"]
     with pytest.raises(ValueError, match="the term upright needs attitude, which starter-ppo does not measure"):
         ask(task={**plain, "rewardFormula": paid})
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"), [({"task": None}, "task is missing"), ({"training": {"algorithm": "sac"}}, "learns by ppo")]
+)
+def test_what_this_engine_does_not_learn_is_refused(ask, parts, said):
+    with pytest.raises(ValueError, match=said):
+        ask(**parts)
