@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import math
 
 import pytest
 import torch
 from torch import Tensor
 
+from engines.ppo.adam import Adam
+from engines.ppo.device import Work, choose
 from engines.ppo.policy import NetShape, initial, parts_of
+from engines.ppo.ppo import Learner
 from engines.ppo.update import Fused, Loss
 
 SHAPES = [
@@ -125,3 +129,62 @@ def test_at_the_old_policy_nothing_is_clipped():
     assert stats.clip_fraction == 0.0
     assert stats.max_ratio_error < 1e-12
     assert stats.approx_kl == pytest.approx(0.0, abs=1e-12)
+
+
+TERMS = {
+    "value": (Loss(value_coefficient=1.3, normalize_advantages=False), 0.4, 0.0),
+    "entropy": (Loss(value_coefficient=0.0, entropy_bonus=0.7, normalize_advantages=False), 0.4, 0.0),
+    "policy, nothing clipped": (Loss(0.9, 9.0, value_coefficient=0.0), 0.1, 1.0),
+    "policy, nearly all clipped": (Loss(0.01, 0.01, value_coefficient=0.0), 3.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_each_term_alone_is_autograds(shape, name):
+    loss, far, advantage = TERMS[name]
+    flat, packed = problem(shape, far=far)
+    packed[:, -2] *= advantage
+    expected, _ = reference(shape, flat, packed, loss)
+    found, update = fused(shape, flat, packed, loss)
+    assert expected.abs().max() > 1e-3
+    torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
+    clipped = update.stats().clip_fraction
+    assert clipped == 0.0 if name.endswith("nothing clipped") else True
+    assert clipped > 0.4 if name.endswith("nearly all clipped") else True
+
+
+@pytest.mark.parametrize("clip_grad", [0.01, 100.0])
+@pytest.mark.parametrize("log_std", [(-0.7, -5.0, 0.0), (-0.7, -0.701, -0.699)])
+@pytest.mark.parametrize("microbatch", [32, 8])
+def test_whole_steps_are_those_of_autograd_and_torchs_adam(make_settings, clip_grad, log_std, microbatch):
+    """The learner in float64: shuffling, gradient, clipping of its norm, Adam, and the clamp of the log-std."""
+    shape, loss = SHAPES[0], LOSSES[1]
+    settings = make_settings(epochs=2, microbatch=microbatch, clip_grad=clip_grad, log_std=log_std)
+    learner = Learner(shape, settings, 0, choose("cpu", Work(8)), logging.getLogger("test"))
+    flat, packed = problem(shape)
+    parts_of(shape, flat).log_std.clamp_(*log_std[1:])
+    learner._flat = flat.clone()
+    learner._parts = parts_of(shape, learner._flat)
+    learner._gradient, learner._sum = torch.zeros_like(flat), torch.zeros_like(flat)
+    learner._adam = Adam(learner._flat)
+    learner._fused = Fused(shape, learner._flat, learner._gradient, microbatch)
+    generator = torch.Generator()
+    generator.set_state(learner._generator.get_state())
+    found = learner._epochs(packed, loss)
+
+    wanted = flat.clone().requires_grad_()
+    adam = torch.optim.Adam([wanted], lr=settings.lr, eps=1e-5)
+    norms = []
+    for _ in range(settings.epochs):
+        order = torch.randperm(len(packed), generator=generator)
+        for chosen in order.split(settings.minibatch):
+            wanted.grad, _ = reference(shape, wanted.detach(), packed[chosen], loss)
+            norms.append(float(torch.nn.utils.clip_grad_norm_([wanted], clip_grad)))
+            adam.step()
+            with torch.no_grad():
+                parts_of(shape, wanted).log_std.clamp_(*log_std[1:])
+    assert all((norm > clip_grad) == (clip_grad < 1) for norm in norms)
+    assert found["gradNorm"] == pytest.approx(norms[-1], abs=1e-6)
+    torch.testing.assert_close(learner._flat, wanted.detach(), atol=1e-6, rtol=0.0)
+    assert (wanted.detach() - flat).abs().max() > 1e-3
