@@ -12,8 +12,10 @@ from rlark.errors import PlacementError, RlarkError, SpecError
 from rlark.model import Model
 
 Severity = Literal["error", "warning", "info"]
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
-"""All that a terminal would act upon, but for the end of a line."""
+_ACTS = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
+"""All that a terminal would act upon, or that would begin a line."""
+_CONTROL = re.compile(rf"(?P<picture>\n {{4}}[^{_ACTS}]*\n {{4}} *\^+\Z)|[{_ACTS}]")
+"""The same, and what may stand below a message: an expression, with carets under what is wrong with it."""
 
 
 class Finding(Model):
@@ -53,8 +55,8 @@ class Finding(Model):
     @field_validator("message", "expected", "actual", "hint")
     @classmethod
     def _visible(cls, text: str | None) -> str | None:
-        """Texts may show a value that somebody else wrote."""
-        return text and _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
+        """Texts may show a value that somebody else wrote; only a picture begins lines of its own."""
+        return text and _CONTROL.sub(lambda match: match["picture"] or repr(match[0])[1:-1], text)
 
     def __str__(self) -> str:
         """`job.yaml:7:16: error RL021 spec.tasks[0].ray.replicas: message (hint)`; a picture stands below."""

@@ -48,4 +48,13 @@ def test_a_refusal_carries_everything_and_says_how_it_ends():
 
 def test_what_a_terminal_would_act_upon_is_told_and_not_done():
     told = Finding(code="RL022", message="kind is \x1b[31m\rJob\n  \x9b1m", hint="a\tb", actual="\x07")
-    assert (told.message, told.hint, told.actual) == ("kind is \\x1b[31m\\rJob\n  \\x9b1m", "a\\tb", "\\x07")
+    assert (told.message, told.hint, told.actual) == ("kind is \\x1b[31m\\rJob\\n  \\x9b1m", "a\\tb", "\\x07")
+
+
+def test_a_finding_stands_on_one_line_but_for_a_picture():
+    picture = "\n    0-3\n      ^"
+    told = Finding(code="RL056", message=f"the volume a\nb\u2028c: {picture}{picture}", hint="remove a\nb")
+    assert str(told).split("\n") == [
+        "error RL056: the volume a\\nb\\u2028c: \\n    0-3\\n      ^ (remove a\\nb)",
+        *("    0-3", "      ^"),
+    ]
