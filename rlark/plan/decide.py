@@ -122,11 +122,12 @@ def _place(case: Case, config: Mapping[str, Any]) -> tuple[Placement | None, lis
     """Where the components go, and what is wrong with the configuration."""
     path = case.facts.config_path
     section = config.get("cluster")
-    requested = case.worker.ray.resources.gpu
+    gpus, written = case.worker.ray.resources.gpu, case.gpus_as_written
     placement: Placement | None = None
     found: list[Finding] = []
     if isinstance(section, Mapping):
-        placement, found = resolve(section, case.node, isolate=True, path=f"{path}.cluster", requested=requested)
+        there = f"{path}.cluster"
+        placement, found = resolve(section, case.node, path=there, requested=gpus, as_written=written)
         found = without_echoes(section, found)
     confirmed = case.job.metadata.annotations.get(SAFETY_CONFIRMED) == "true"
     settled = case.facts.config_settled

@@ -13,7 +13,7 @@ from rlark.plan.expression import MAX_PROCESSES, Fault, blocks, parse, relations
 from rlark.plan.node import Node
 from rlark.plan.node_group import CLUSTER, GPU, NODE, NodeGroup, node_groups
 from rlark.plan.plan import RankPlacement
-from rlark.plan.resource import Holding, Resources
+from rlark.plan.resource import Holding, Request, Resources
 from rlark.spec.finding import Finding, errors_of
 from rlark.spec.nearest import did_you_mean
 from rlark.spec.path import child
@@ -96,6 +96,7 @@ def resolve(
     isolate: bool = True,
     path: str = "cluster",
     requested: int | None = None,
+    as_written: str = Request().written,
 ) -> tuple[Placement | None, list[Finding]]:
     """Place every rank of every component, or say everything that is in the way.
 
@@ -107,6 +108,7 @@ def resolve(
         path: where the section stands in the Job.
         requested: GPUs the Job asks for, where it does: it then has these and no others, and a
             number beyond them is an error that no node can cure.
+        as_written: how the form of the Job writes a number of GPUs, with `{}` for the number.
 
     Returns:
         The placement, None where there is an error or no node; and all errors and warnings.
@@ -116,7 +118,7 @@ def resolve(
     ranks: dict[str, list[RankPlacement]] = {}
     holdings: dict[str, list[Holding]] = {}
     for entry in _entries(cluster, path, found):
-        held = _held(entry, groups, requested, found)
+        held = _held(entry, groups, Request(requested, as_written), found)
         if held is None:
             continue
         placed = _ranks(held, gpus or 0, isolate=isolate)
@@ -194,7 +196,7 @@ def _entry_of(names: tuple[str, ...], value: object, path: str, found: list[Find
 
 
 def _held(
-    entry: _Entry, groups: Mapping[str, NodeGroup], request: int | None, found: list[Finding]
+    entry: _Entry, groups: Mapping[str, NodeGroup], request: Request, found: list[Finding]
 ) -> list[Holding] | None:
     """What each rank is given; None where something is in the way."""
     text = _text(entry, found)
@@ -256,7 +258,7 @@ def _text(entry: _Entry, found: list[Finding]) -> str | None:
 
 
 def _counted(
-    entry: _Entry, groups: Mapping[str, NodeGroup], request: int | None, found: list[Finding]
+    entry: _Entry, groups: Mapping[str, NodeGroup], request: Request, found: list[Finding]
 ) -> Resources | None:
     named: list[NodeGroup] = []
     for label in entry.groups or (CLUSTER,):

@@ -25,6 +25,22 @@ class Holding(NamedTuple):
     group: str
 
 
+class Request(NamedTuple):
+    """The GPUs a Job asks for.
+
+    Attributes:
+        gpus: how many; None where it leaves that to the placement.
+        written: how the form of the Job writes a number of them, with `{}` for the number.
+    """
+
+    gpus: int | None = None
+    written: str = "gpu: {}"
+
+    def spelt(self, gpus: int) -> str:
+        """A number of GPUs, as the form of the Job would say it."""
+        return self.written.format(gpus)
+
+
 @dataclass(frozen=True)
 class Resources:
     """What an expression counts: the resources of its groups, one group after another.
@@ -33,21 +49,21 @@ class Resources:
         groups: in the order the expression names them.
         total: how many resources; None where the node is not known.
         noun: what one of them is called.
-        request: GPUs the Job asks for; None where it leaves that to the placement.
+        request: the GPUs the Job asks for.
     """
 
     groups: list[NodeGroup]
     total: int | None
     noun: str
-    request: int | None
+    request: Request
 
     @classmethod
-    def of(cls, groups: list[NodeGroup], request: int | None) -> Resources:
+    def of(cls, groups: list[NodeGroup], request: Request) -> Resources:
         """Count what these groups have.
 
         Args:
             groups: at least one, in the order the expression names them.
-            request: GPUs the Job asks for, where it does.
+            request: the GPUs the Job asks for.
         """
         sizes = [group.size for group in groups]
         total = None if None in sizes else sum(size or 0 for size in sizes)
@@ -57,19 +73,19 @@ class Resources:
     @property
     def of_node(self) -> bool:
         """True when another node could offer more."""
-        return self.request is None and any(group.of_node for group in self.groups)
+        return self.request.gpus is None and any(group.of_node for group in self.groups)
 
     def offered(self) -> str:
         """`this node has GPUs 0-3`, in the words of a message."""
-        group = self.groups[0]
+        group, asked = self.groups[0], self.request.gpus
         if len(self.groups) > 1:
             sizes = ", ".join(f"{g.size} {g.noun}{'' if g.size == 1 else 's'}" for g in self.groups)
             return f"node groups {','.join(g.label for g in self.groups)} have {sizes}, numbered {self.numbers()}"
         if group.kind == GPU:
-            owner = "this node has" if self.request is None else f"this Job asks for gpu: {self.request}, which gives"
+            owner = "this node has" if asked is None else f"this Job asks for {self.request.spelt(asked)}, which gives"
             return f"{owner} GPU{'' if self.total == 1 else 's'} {self.numbers()}"
         if group.kind == NODE and group.of_node:
-            owner = "this node has no GPUs" if self.request is None else "this Job asks for gpu: 0"
+            owner = "this node has no GPUs" if asked is None else f"this Job asks for {self.request.spelt(0)}"
             return f"{owner}, so that the node itself is the only resource, number 0"
         if group.kind == NODE:
             return f"node group {group.label} counts nodes, and there is only node 0"
@@ -86,7 +102,7 @@ class Resources:
         if self.total == 0:
             return f"give group {group.label} a robot at node 0, or use another group"
         if len(self.groups) == 1 and group.kind == GPU:
-            return f"request gpu: {last + 1} or place on {self.numbers()}"
+            return f"request {self.request.spelt(last + 1)} or place on {self.numbers()}"
         if len(self.groups) == 1 and group.kind == NODE:
             processes = f"write 0:0-{last - first} for {last - first + 1} processes" if last > first else "write 0"
             return f"{processes}, or use a node with {last + 1} GPUs" if group.of_node else processes

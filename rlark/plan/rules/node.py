@@ -10,7 +10,6 @@ from rlark.plan.selector import matches
 from rlark.spec.finding import Finding
 from rlark.spec.job import Job
 from rlark.spec.quantity import spell_bytes
-from rlark.spec.workload import GPU
 
 SELECTOR = f"{TASK}.nodeSelector"
 _RESOURCES = f"{RAY}.resources"
@@ -110,13 +109,8 @@ def _gpus(case: Case) -> Iterator[Finding]:
         message=f"{requested} GPUs are requested and the placement uses {used}; the others would stand idle",
         expected=str(used),
         actual=str(requested),
-        hint=f"write {_gpus_as_written(case, used)}, or remove it: then it is what the placement needs",
+        hint=f"write {case.gpus_as_written.format(used)}, or remove it: then it is what the placement needs",
     )
-
-
-def _gpus_as_written(case: Case, count: int) -> str:
-    """A number of GPUs, as the form of the Job would say it."""
-    return f'{GPU}: "{count}" in requests and limits' if case.worker.from_kubernetes else f"gpu: {count}"
 
 
 def _amounts(case: Case) -> Iterator[Finding]:
@@ -172,6 +166,6 @@ def _waits(key: str, why: str) -> Finding:
 
 RULES = (
     Rule(_gpus, (f"{_RESOURCES}.gpu",)),
-    Rule(_amounts, (_RESOURCES,)),
+    Rule(_amounts),
     Rule(_disk),
 )

@@ -30,8 +30,9 @@ def _about(case: Case, override: ScriptOverride) -> Iterator[Finding]:
     if override.keys[1:] == ("num_nodes",):
         yield from check_num_nodes({"num_nodes": value}, "cluster")
     elif override.keys[1] == KEY and len(override.keys) == 3 and not override.value.startswith(("{", "[")):
-        requested = case.worker.ray.resources.gpu
-        yield from resolve({KEY: {override.keys[2]: value}}, case.node, requested=requested)[1]
+        gpus, written = case.worker.ray.resources.gpu, case.gpus_as_written
+        section = {KEY: {override.keys[2]: value}}
+        yield from resolve(section, case.node, requested=gpus, as_written=written)[1]
 
 
 RULES = (Rule(_cluster, (SCRIPT, f"{RAY}.config")),)

@@ -13,6 +13,7 @@ from rlark.plan.placement import Placement
 from rlark.plan.plan import Ask
 from rlark.spec.finding import Finding
 from rlark.spec.job import Job, Worker
+from rlark.spec.workload import GPU
 
 TASK = "spec.tasks[0]"
 RAY = f"{TASK}.ray"
@@ -47,6 +48,11 @@ class Case:
         """The process that runs the Job."""
         return self.job.worker
 
+    @property
+    def gpus_as_written(self) -> str:
+        """How the form of the Job writes a number of GPUs, with `{}` for the number."""
+        return f'{GPU}: "{{}}" in requests and limits' if self.worker.from_kubernetes else "gpu: {}"
+
 
 Spoils = Callable[[Iterable[str]], bool]
 """True when one of the places was left out of the Job because something else is wrong with it."""
@@ -57,7 +63,8 @@ class Rule(NamedTuple):
 
     Attributes:
         check: yields what it finds.
-        reads: places without which it has nothing to say; where one was left out, it is not asked.
+        reads: places without which it would say of others what is not so; where one was left out, it
+            is not asked. What it finds at a place that was left out itself is dropped in any case.
     """
 
     check: Callable[[Case], Iterator[Finding]]

@@ -130,6 +130,16 @@ def test_idle_gpus_are_told_in_the_words_of_the_form(shared):
     )
 
 
+def test_gpus_that_are_not_requested_are_to_be_requested_in_the_words_of_the_form(shared):
+    data = json.loads(read(shared, "rlark-no-mounts"))
+    data["spec"]["tasks"][0]["ray"] = {
+        "config": {"inline": {"cluster": {"num_nodes": 1, "component_placement": {"actor": "0-8"}}}}
+    }
+    (beyond,) = [one for one in preflight(load(json.dumps(data)), NODES, nobody_looked).findings if one.code == "RL119"]
+    assert beyond.hint == 'request nvidia.com/gpu: "9" in requests and limits or place on 0-7'
+    assert 'asks for nvidia.com/gpu: "8" in requests and limits, which gives GPUs 0-7' in beyond.message
+
+
 def test_a_configuration_beside_the_section_is_composed_and_kept(shared):
     data = json.loads(read(shared, "rlark-no-mounts"))
     data["spec"]["tasks"][0]["ray"] = {
