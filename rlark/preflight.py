@@ -138,14 +138,14 @@ def preflight(source: Source, inventory: Inventory, look: Look | None = None, *,
         look = functools.partial(look_here, home=home) if here else look_elsewhere
     facts = look(job, node or Node(name=""))
     leaks = _leaks(source, composed)
-    facts = replace(facts, config_path=composed.path, config_base=composed.base, leaks=leaks)
+    facts = replace(facts, config_path=composed.path, config_base=composed.base)
     facts, about_script = _as_run(job, composed, facts)
     settled, about_engine = _ask_engine(job, facts)
     about_files = _of_use(composed.findings, about_engine, facts.engines.get(_engine_named(job)))
     facts = replace(facts, config_settled=settled, config_findings=_unsaid(about_engine, about_files))
     decided = decide(job, inventory, facts, spoils=source.spoils)
     told = [at_override(finding, facts.script_overrides, composed.path) for finding in decided.findings]
-    found = [*source.findings, *about_files, *about_script, *told]
+    found = [*source.findings, *source.of_draft([*about_files, *about_script, *told]), *tell_leaks(leaks)]
     findings = _placed(source, composed, found)
     ready = source.job is not None and (composed.effective is not None or draft.worker.ray.config is None)
     ready = ready and not leaks  # nobody is shown a text with a secret in it, nor is it kept

@@ -9,7 +9,6 @@ from typing import Any
 from rlark.engine import Engine, Requirement
 from rlark.plan.override import ScriptOverride
 from rlark.spec.finding import Finding
-from rlark.spec.leak import Leak
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,6 @@ class Facts:
         no_bubblewrap: why bubblewrap does not work on the node; empty where it does, None when nobody looked.
         script_errors: `prepareScript` or `runScript` -> line (from 1) and bash's words, where bash cannot read it.
         missing_secrets: `(name, key)` of entries that are not in the server's secret store; None when nobody looked.
-        leaks: secrets that stand in clear in what was written.
         home: the state directory, absolute; empty when nobody looked.
         programs: folders of the node without which nothing of rlark runs there, absolute.
         config_findings: what the engine's own model says about the configuration.
@@ -45,7 +43,6 @@ class Facts:
     no_bubblewrap: str | None = None
     script_errors: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     missing_secrets: frozenset[tuple[str, str]] | None = None
-    leaks: tuple[Leak, ...] = ()
     home: str = ""
     programs: tuple[str, ...] = ()
     config_findings: tuple[Finding, ...] = ()

@@ -50,21 +50,24 @@ def read_mounts(reading: Reading, workload: Workload, container: Container, path
         container: the container.
         path: its place.
     """
-    volumes = _volumes(reading, workload.template.spec)
+    pod = workload.template.spec
+    volumes, unread = _volumes(reading, pod), reading.may_hold_more(pod.volumes, f"{POD}.volumes")
     mounts: list[dict[str, Any]] = []
     for index, mount in enumerate(container.volume_mounts):
         if mount is None:
             continue
         place = f"{path}.volumeMounts[{index}]"
         at = volumes.get(mount.name)
-        if at is None:
-            _refuse_unknown(reading, mount, place, workload.template.spec)
-        elif _one_source(reading, at) and not _is_shm(reading, mount, at):
+        if unread if at is None else reading.lost(at.path):
+            reading.spoiled.append(place)  # of the volume enough is said
+        elif at is None:
+            _refuse_unknown(reading, mount, place, pod)
+        elif _one_source(reading, at, place) and not _is_shm(reading, mount, at):
             source = _source(reading, mount, at, place, workload.pvc_storage_map)
             if source is not None and not _shares_scratch(reading, mount, place, mounts):
                 _note_places(reading, f"{MOUNTS}[{len(mounts)}]", at, place)
                 mounts.append(source)
-    reading.findings += _about_claims(workload)
+    reading.findings += _about_claims(workload, unread=reading.lost(f"{POD}.volumes"))
     if mounts:
         reading.ray["mounts"] = mounts
     reading.places[MOUNTS] = f"{path}.volumeMounts"
@@ -77,18 +80,16 @@ def _volumes(reading: Reading, pod: PodSpec) -> dict[str, _At]:
         place = f"{POD}.volumes[{index}]"
         if volume is not None and volume.name in found:
             message = f"two volumes are named {volume.name[:60]}; the other is {found[volume.name].path}"
-            reading.refuse("RL053", f"{place}.name", message, "give each a name of its own", spoils=MOUNTS)
+            reading.refuse("RL053", f"{place}.name", message, "give each a name of its own", spoils=place)
         elif volume is not None:
             found[volume.name] = _At(volume, place)
     return found
 
 
 def _refuse_unknown(reading: Reading, mount: VolumeMount, path: str, pod: PodSpec) -> None:
-    if None in pod.volumes:  # it may be the one that could not be read, of which enough is said
-        return
     names = ", ".join(volume.name for volume in pod.volumes if volume is not None) or "none"
     message = f"no volume is named {mount.name[:60]!r}; the volumes are: {names[:200]}"
-    reading.refuse("RL053", f"{path}.name", message, f"add it to {POD}.volumes", spoils=MOUNTS)
+    reading.refuse("RL053", f"{path}.name", message, f"add it to {POD}.volumes", spoils=path)
 
 
 def _shares_scratch(reading: Reading, mount: VolumeMount, path: str, mounts: list[dict[str, Any]]) -> bool:
@@ -97,7 +98,7 @@ def _shares_scratch(reading: Reading, mount: VolumeMount, path: str, mounts: lis
         return False
     message = f"the emptyDir {mount.name[:60]} is mounted twice, and here each mount would be a folder of its own"
     hint = "mount it once, or make it a hostPath or a claim of pvcStorageMap"
-    reading.refuse("RL054", f"{path}.name", message, hint, spoils=MOUNTS)
+    reading.refuse("RL054", f"{path}.name", message, hint, spoils=path)
     return True
 
 
@@ -111,7 +112,7 @@ def _note_places(reading: Reading, here: str, at: _At, path: str) -> None:
     }
 
 
-def _one_source(reading: Reading, at: _At) -> bool:
+def _one_source(reading: Reading, at: _At, place: str) -> bool:
     """Whether the volume has one source, and one that is read here."""
     given = [key for key, name in _SOURCES.items() if getattr(at.volume, name) is not None]
     strange = list(at.volume.model_extra or {})
@@ -124,7 +125,7 @@ def _one_source(reading: Reading, at: _At) -> bool:
     else:
         path, message = at.path, f"the volume {at.volume.name[:60]} has several sources: {kinds}"
     hint = "use a hostPath, an emptyDir, or a persistentVolumeClaim whose claim stands in pvcStorageMap"
-    reading.refuse("RL054", path, message, hint, spoils=MOUNTS)
+    reading.refuse("RL054", path, message, hint, spoils=place)
     return False
 
 
@@ -157,9 +158,12 @@ def _source(
         return made | {"scratch": True}
     if claim.claim_name in claims:
         return made | {"volume": volume_name(claim.claim_name)}
+    if reading.lost(f"{WORKLOAD}.pvcStorageMap"):
+        reading.spoiled.append(path)  # it may be the one that could not be read
+        return None
     message = f"the claim {claim.claim_name[:80]!r} is none of pvcStorageMap, and rlark knows no others"
     hint = f'add "{claim.claim_name[:80]}" with its storage class to pvcStorageMap, or use a hostPath'
-    reading.refuse("RL053", f"{at.path}.persistentVolumeClaim.claimName", message, hint, spoils=MOUNTS)
+    reading.refuse("RL053", f"{at.path}.persistentVolumeClaim.claimName", message, hint, spoils=path)
     return None
 
 
@@ -180,11 +184,11 @@ def _plain_sub_path(reading: Reading, mount: VolumeMount, volume: Volume, path: 
     else:
         return True
     code = "RL054" if volume.host_path is None and not expression else "RL057"
-    reading.refuse(code, place, message, hint, spoils=MOUNTS)
+    reading.refuse(code, place, message, hint, spoils=path)
     return False
 
 
-def _about_claims(workload: Workload) -> Iterator[Finding]:
+def _about_claims(workload: Workload, *, unread: bool) -> Iterator[Finding]:
     """What a storage class is here: nothing."""
     volumes = [volume for volume in workload.template.spec.volumes if volume is not None]
     used = {one.persistent_volume_claim.claim_name for one in volumes if one.persistent_volume_claim is not None}
@@ -193,5 +197,5 @@ def _about_claims(workload: Workload) -> Iterator[Finding]:
         if claim in used:
             why = f"the claim is kept as the folder volumes/{volume_name(claim)} of the state directory"
             yield no_use(path, f"the storage class {storage[:60]!r}", why)
-        else:
+        elif not unread:
             yield no_use(path, f"the claim {claim[:80]}", "no volume is made of it")

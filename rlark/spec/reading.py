@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,10 +40,18 @@ class Reading:
             path: where it is written.
             message: what is wrong, and why.
             hint: how to mend it.
-            spoils: what under `ray` is missing because of it.
+            spoils: what is missing under `ray` because of it, or the entry that says it.
         """
         self.findings.append(Finding(code=code, path=path, message=message, hint=hint))
         self.spoiled.append(spoils)
+
+    def lost(self, place: str) -> bool:
+        """True when a place, or something above or below it, is missing or was left out."""
+        return any(within(place, bad) or within(bad, place) for bad in self.spoiled)
+
+    def may_hold_more(self, entries: Sequence[object], place: str) -> bool:
+        """True when one of the entries that stand at a place, or all of them, could not be read."""
+        return None in entries or (not entries and self.lost(place))
 
     def written(self, path: str) -> str:
         """Where a value is written that rules see under `ray`; other places are as they are."""

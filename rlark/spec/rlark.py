@@ -9,11 +9,12 @@ carry only what RLark has no word for: config, head and sandbox.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
+from rlark.spec.finding import Finding
 from rlark.spec.invalid import Codes
 from rlark.spec.job import BESIDE_KUBERNETES, Ray
 from rlark.spec.mend import read
@@ -31,6 +32,8 @@ GENERATED = {("RLARK_TASK_ROLE", "worker"), ("RLARK_TOTAL_NODES", "1"), ("RLINF_
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 _AMOUNTS = {"gpu": GPU, "cpu": "cpu", "memory": "memory"}
 """Our resource -> its key in requests and limits."""
+_ALL = [f"{RAY}.{name}" for name in ("replicas", "image", "resources", "env", "mounts")]
+"""What the section says, and what is missing where its container cannot be read."""
 
 
 def read_kubernetes(section: Mapping[str, Any], beside: object = None) -> Reading:
@@ -43,42 +46,39 @@ def read_kubernetes(section: Mapping[str, Any], beside: object = None) -> Readin
     reading = Reading()
     mended = read(Section, section, CODES, path=SECTION, holes=True)
     reading.findings += [one.finding for one in mended.invalid]
-    reading.spoiled += [*mended.spoiled, *dict.fromkeys(map(_concerned, mended.spoiled))]
+    reading.spoiled += mended.spoiled
     workload = mended.model.workload if mended.model is not None else None
     if mended.model is not None:
-        reading.findings += unread(mended.model, SECTION)
+        _note(reading, unread(mended.model, SECTION))
     if workload is not None:
-        _read_workload(reading, workload, broken=bool(mended.invalid))
+        _read_workload(reading, workload)
+    elif reading.spoiled:
+        reading.spoiled += _ALL
     if isinstance(beside, Mapping):
         _compare(reading, beside)
-    for found in reading.findings:
-        if found.code == CODES.unknown and found.expected:
-            meant = join("", [*steps(found.path)[:-1], found.expected])
-            reading.spoiled += [meant, _concerned(meant)]
     reading.findings = list(dict.fromkeys(reading.findings))
     return reading
 
 
-def _concerned(place: str) -> str:
-    """What under `ray` cannot be trusted when a place of the section is broken."""
-    for part, key in (("env", "env"), ("volumeMounts", "mounts"), ("resources", "resources"), ("image", "image")):
-        if re.match(rf"{re.escape(POD)}\.containers\[\d+\]\.{part}\b", place):
-            return f"{RAY}.{key}"
-    if within(place, f"{POD}.volumes") or within(place, f"{WORKLOAD}.pvcStorageMap"):
-        return f"{RAY}.mounts"
-    return f"{RAY}.replicas" if within(place, f"{WORKLOAD}.replicas") else RAY
+def _note(reading: Reading, findings: Iterable[Finding]) -> None:
+    """Take what is not read; of a slip, what was meant is missing."""
+    for found in findings:
+        reading.findings.append(found)
+        if found.code == CODES.unknown and found.expected:
+            reading.spoiled.append(join("", [*steps(found.path)[:-1], found.expected]))
 
 
-def _read_workload(reading: Reading, workload: Workload, *, broken: bool) -> None:
-    """Read a workload, in which something could not be read if it is broken."""
+def _read_workload(reading: Reading, workload: Workload) -> None:
     reading.ray["replicas"] = workload.replicas
     reading.places[f"{RAY}.replicas"] = f"{WORKLOAD}.replicas"
     containers = workload.template.spec.containers
     mains = [index for index, container in enumerate(containers) if container is not None and container.name == MAIN]
     main = mains[0] if mains else None
-    reading.findings += in_workload(workload, main, WORKLOAD)
-    if len(mains) != 1 and not broken:
-        _refuse_mains(reading, workload, mains)
+    _note(reading, in_workload(workload, main, WORKLOAD))
+    if len(mains) != 1:
+        if mains or not reading.may_hold_more(containers, f"{POD}.containers"):
+            _refuse_mains(reading, workload, mains)
+        reading.spoiled += _ALL
     container = containers[main] if main is not None else None
     if container is not None:
         _read_container(reading, workload, container, f"{POD}.containers[{main}]")
@@ -99,7 +99,7 @@ def _refuse_mains(reading: Reading, workload: Workload, mains: list[int]) -> Non
     else:
         path, message = f"{POD}.containers", "there is no container, so nothing says what the Job takes"
         hint = f"add containers: [{{name: {MAIN}}}]"
-    reading.refuse("RL051", path, message, hint, spoils=RAY)
+    reading.refuse("RL051", path, message, hint, spoils=path)
 
 
 def _read_container(reading: Reading, workload: Workload, container: Container, path: str) -> None:
@@ -137,7 +137,7 @@ def _variable(reading: Reading, variable: Variable, path: str, known: dict[str, 
     source = variable.value_from
     if variable.value and source is not None:
         message = f"the variable {variable.name[:80]} has value and valueFrom"
-        reading.refuse("RL034", path, message, "keep one of them", spoils=f"{RAY}.env")
+        reading.refuse("RL034", path, message, "keep one of them", spoils=path)
         return None
     if source is None:
         value = known[variable.name] = _expanded(variable.value or "", known)

@@ -10,8 +10,8 @@ from typing import Any
 from rlark.spec.finding import Finding, errors_of
 from rlark.spec.invalid import AT_KEY, JOB, Loc
 from rlark.spec.job import API_VERSION, BESIDE_KUBERNETES, KIND, KUBERNETES, WORKER, Job, Ray
-from rlark.spec.mend import read
-from rlark.spec.path import within
+from rlark.spec.mend import given, read
+from rlark.spec.path import join, steps, within
 from rlark.spec.reading import Reading
 from rlark.spec.rlark import read_kubernetes
 from rlark.spec.yaml import Document, Positions, parse
@@ -55,7 +55,8 @@ class Source:
         folder: what relative paths start from; None where there is none (a Job that came over HTTP).
         job: the Job; None while the text or its form has errors.
         draft: the Job without what is wrong, for checking the rest; None where nothing is left.
-        spoiled: places of the draft that are missing or were left out: rules about them say nothing.
+        spoiled: places that are missing or were left out of the draft: rules about them say nothing.
+        kept: of each list of the draft that lost entries, which of those that were written are left.
         findings: what is wrong with the text and its form.
         positions: line and column of every place.
         data: the values as they were read, what is wrong included; None where the text cannot be read.
@@ -68,6 +69,7 @@ class Source:
     job: Job | None = None
     draft: Job | None = None
     spoiled: tuple[str, ...] = ()
+    kept: Mapping[Loc, list[int]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     positions: Positions = field(default_factory=Positions)
     data: Any = None
@@ -90,7 +92,29 @@ class Source:
 
     def spoils(self, paths: Iterable[str]) -> bool:
         """True when one of the places, or something above or below it, was left out of the draft."""
-        return any(within(path, bad) or within(bad, path) for path in paths for bad in self.spoiled)
+        places = [place for path in paths for place in self._both(path)]
+        return any(within(place, bad) or within(bad, place) for place in places for bad in self.spoiled)
+
+    def of_draft(self, findings: Iterable[Finding]) -> list[Finding]:
+        """What was found in the draft, at the places of the Job as it was written.
+
+        What concerns a place that was left out is dropped: what is wrong there has been said.
+        """
+        written = [finding.model_copy(update={"path": self._given(finding.path)}) for finding in findings]
+        return [one for one in written if one.file or not self._left_out(one.path)]
+
+    def _left_out(self, path: str) -> bool:
+        return any(within(place, bad) for place in self._both(path) for bad in self.spoiled)
+
+    def _given(self, path: str) -> str:
+        """A place of the draft before entries were left out of its lists."""
+        loc = tuple(steps(path)) if self.kept else ()
+        before = given(loc, self.kept)
+        return path if before == loc else join("", before)
+
+    def _both(self, path: str) -> tuple[str, ...]:
+        """A place, and where a kubernetes section says what stands there."""
+        return (path,) if self.reading is None else (path, self.reading.written(path))
 
 
 def load(text: str, *, file: str = "-", folder: Path | None = None) -> Source:
@@ -121,8 +145,11 @@ def interpret(document: Document, text: str, *, file: str = "-", folder: Path | 
     reading = read_kubernetes(section, data["spec"]["tasks"][0].get("ray")) if section is not None else None
     mended = read(Job, data if reading is None else _with_ray(data, reading), JOB, fillers=_FILLERS)
     told = reading or Reading()
-    findings = [*document.findings, *told.findings, *(one.finding for one in mended.invalid)]
-    source = replace(source, draft=mended.model, spoiled=(*told.spoiled, *mended.spoiled), findings=findings)
+    said = {finding.path for finding in errors_of(told.findings)}
+    wrong = [one.finding for one in mended.invalid if one.finding.path not in said]
+    findings = [*document.findings, *told.findings, *wrong]
+    source = replace(source, draft=mended.model, findings=findings)
+    source = replace(source, spoiled=(*told.spoiled, *mended.spoiled), kept=mended.kept)
     sound = None if errors_of(findings) else mended.model
     return _placed(replace(source, job=sound, data=data, reading=reading))
 

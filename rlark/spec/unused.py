@@ -211,7 +211,8 @@ def _in_volumes(pod: PodSpec, main: int | None, path: str) -> Iterator[Finding]:
             continue
         place = f"{path}.volumes[{index}]"
         if volume.name not in used:
-            yield no_use(place, f"the volume {volume.name[:60]}", "the container main does not mount it")
+            if None not in container.volume_mounts:  # which could not be read, and may mount it
+                yield no_use(place, f"the volume {volume.name[:60]}", "the container main does not mount it")
             continue
         if volume.empty_dir is not None:
             yield from unread(volume.empty_dir, f"{place}.emptyDir")

@@ -133,8 +133,8 @@ def _asked_for(case: Case) -> Iterator[Finding]:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule(_mounts, (_MOUNTS, _SANDBOX)),
+    Rule(_mounts, (_SANDBOX,)),
     Rule(_processes, (f"{RAY}.head", _SANDBOX, f"{TASK}.runScript", f"{TASK}.prepareScript")),
-    Rule(_hidden, (_MOUNTS,)),
+    Rule(_hidden),
     Rule(_asked_for, (_SANDBOX,)),
 )

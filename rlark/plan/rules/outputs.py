@@ -84,7 +84,7 @@ def _outside(case: Case) -> Iterator[Finding]:
 
 
 RULES = (
-    Rule(_mount_sources, (f"{RAY}.mounts",)),
-    Rule(_lost, (f"{RAY}.mounts", f"{TASK}.expect.outputs", f"{TASK}.tensorBoardDir")),
-    Rule(_outside, (f"{TASK}.expect.outputs",)),
+    Rule(_mount_sources),
+    Rule(_lost, (f"{RAY}.mounts",)),
+    Rule(_outside),
 )

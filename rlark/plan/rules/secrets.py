@@ -41,10 +41,6 @@ def _where(leak: Leak) -> str:
     return f" in line {leak.line}" if leak.lines > 1 else ""
 
 
-def _leaks(case: Case) -> Iterator[Finding]:
-    yield from tell_leaks(case.facts.leaks)
-
-
 def _references(case: Case) -> Iterator[Finding]:
     """Names and keys of secrets are such as the store has, and the store has them."""
     for index, variable in enumerate(case.worker.ray.env):
@@ -73,4 +69,4 @@ def _references(case: Case) -> Iterator[Finding]:
             )
 
 
-RULES: tuple[Rule, ...] = (Rule(_leaks), Rule(_references, (_ENV,)))
+RULES: tuple[Rule, ...] = (Rule(_references),)

@@ -120,7 +120,7 @@ def _replicas(case: Case) -> Iterator[Finding]:
 
 
 def _variables(case: Case) -> Iterator[Finding]:
-    seen: dict[str, int] = {}
+    seen: set[str] = set()
     for index, variable in enumerate(case.worker.ray.env):
         path = f"{RAY}.env[{index}].name"
         if not _VARIABLE.fullmatch(variable.name):
@@ -133,9 +133,9 @@ def _variables(case: Case) -> Iterator[Finding]:
                 hint=f"for example {_as_variable(variable.name[:40])}",
             )
         if variable.name in seen:
-            message = f"the variable {variable.name} is set twice; it already stands in env[{seen[variable.name]}]"
+            message = f"the variable {variable.name} is set twice; the first time stands above"
             yield Finding(code="RL033", path=path, message=message, hint="keep one of them")
-        seen.setdefault(variable.name, index)
+        seen.add(variable.name)
         if _PLATFORMS_OWN.fullmatch(variable.name):
             message = f"{variable.name} is set by the platform, whose value wins over this one"
             yield Finding(code="RL046", severity="warning", path=path, message=message, hint="remove it")
@@ -147,7 +147,7 @@ def _as_variable(text: str) -> str:
 
 
 def _mount_paths(case: Case) -> Iterator[Finding]:
-    seen: dict[str, int] = {}
+    seen: set[str] = set()
     for index, mount in enumerate(case.worker.ray.mounts):
         path = f"{RAY}.mounts[{index}]"
         for key, written in (("mountPath", mount.mount_path), ("hostPath", mount.host_path)):
@@ -156,9 +156,9 @@ def _mount_paths(case: Case) -> Iterator[Finding]:
                 yield Finding(code="RL038", path=f"{path}.{key}", message=message, hint="start it with /")
         at = normpath(mount.mount_path)
         if at in seen:
-            message = f"two mounts at {at}; mounts[{seen[at]}] is the other"
+            message = f"two mounts at {at}; the other one stands above"
             yield Finding(code="RL039", path=f"{path}.mountPath", message=message, hint="mount one of them elsewhere")
-        seen.setdefault(at, index)
+        seen.add(at)
         if mount.volume is not None and not _NAME.fullmatch(mount.volume):
             message = f"{mount.volume[:80]!r} is no volume: 1 to 63 of a-z, 0-9 and '-', alphanumeric at both ends"
             yield Finding(code="RL042", path=f"{path}.volume", message=message, hint="for example goalnav-out")
@@ -220,9 +220,9 @@ RULES = (
     Rule(_header, (f"{TASK}.head",)),
     Rule(_replicas, (f"{RAY}.replicas",)),
     Rule(_agent_type, (f"{TASK}.agentType",)),
-    Rule(_labels, (f"{TASK}.nodeSelector",)),
-    Rule(_variables, (f"{RAY}.env",)),
-    Rule(_mount_paths, (f"{RAY}.mounts",)),
+    Rule(_labels),
+    Rule(_variables),
+    Rule(_mount_paths),
     Rule(_domain, ("spec.domain",)),
     Rule(_restarts, ("spec.restartPolicy", "spec.backoffLimit")),
 )

@@ -180,3 +180,20 @@ def test_amounts_that_no_machine_has(line, code):
 def test_how_to_write_a_truth_value_and_a_number(line, hint):
     (finding,) = load(f"{GOOD}{line}\n").findings
     assert (finding.code, finding.hint) == ("RL025", hint)
+
+
+def test_what_is_found_in_a_draft_is_told_where_it_was_written():
+    source = load(GOOD.replace("          - {name: A", "          - {nam: A}\n          - {name: A"), file="job.yaml")
+    assert source.draft is not None
+    env, config = "spec.tasks[0].ray.env", "spec.tasks[0].ray.config.path"
+    rules = [Finding(code="RL032", path=f"{env}[0].name", message="m"), Finding(code="RL001", path=config, message="m")]
+    told = source.of_draft(rules)
+    assert [one.path for one in told] == [f"{env}[1].name", config]
+    assert [(one.line, one.column) for one in map(source.place, told)] == [(12, 20), (13, 24)]
+
+
+def test_what_concerns_a_place_that_was_left_out_is_not_told():
+    source = load(GOOD.replace("head: true", "head: yes please").replace("name: demo", "name: 7"))
+    paths = ["metadata.name", "spec.tasks[0].head", "spec.tasks[0].ray", "spec.tasks[0]", ""]
+    found = [Finding(code="RL027", path=path, message="m") for path in paths]
+    assert [one.path for one in source.of_draft(found)] == ["spec.tasks[0].ray", "spec.tasks[0]", ""]
