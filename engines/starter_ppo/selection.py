@@ -15,7 +15,6 @@ from rlark.spec.task_pack import TaskPack
 
 PROBED = 4
 PROBE_SEED_OFFSET = 2000
-NOMINAL_MARGIN = 0.01
 
 
 class Candidate(NamedTuple):
@@ -59,14 +58,8 @@ def select(shape: NetShape, run: Run, pack: TaskPack, episodes: int, seed: int) 
 
 
 def best(tried: Sequence[Candidate]) -> Candidate:
-    """The one to export.
-
-    The gate looks at the nominal envelope, so only those within a percent of the best there are
-    considered; of these: most successes, then fewest collisions, then latest.
-    """
-    enough = max(found.nominal for found in tried) - NOMINAL_MARGIN * tried[0].episodes
-    considered = (found for found in tried if found.nominal >= enough)
-    return max(considered, key=lambda found: (found.nominal + found.hard, -found.collisions, found.iteration))
+    """The one to export: most successes under both envelopes, then fewest collisions, then latest."""
+    return max(tried, key=lambda found: (found.nominal + found.hard, -found.collisions, found.iteration))
 
 
 def _last(shape: NetShape, run: Run) -> list[tuple[int, Trained]]:

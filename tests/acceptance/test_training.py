@@ -31,6 +31,18 @@ def test_fused_it_passes_its_gate(machine: User) -> None:
     machine.rlark("artifacts", "originbot-goalnav", "verify")
 
 
+@pytest.mark.timeout(900)
+def test_it_passes_on_a_seed_that_nobody_tuned_it_on(machine: User) -> None:
+    overrides = json.dumps(["algorithm.seed=11"])
+    machine.rlark("submit", MAIN, "--name", "unseen", "--set", f"spec.tasks[0].ray.config.overrides={overrides}")
+    nominal = judged(machine, "unseen")
+    assert nominal["successRateCiLow"] >= 0.85
+    parity = json.loads((machine.home / "jobs/unseen/artifacts/parity.json").read_text())
+    assert max(parity["parityMaxAbsError"], parity["roundingMaxAbsError"]) < 1e-6
+    rows = map(json.loads, (machine.home / "jobs/unseen/metrics.jsonl").read_text().splitlines())
+    assert max(row["firstRatioError"] for row in rows) < 1e-5
+
+
 @pytest.mark.timeout(1800)
 def test_placed_it_passes_too(machine: User, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
