@@ -70,6 +70,7 @@ class Engine:
         requirements: what it needs on the node.
         tasks: the task kinds it accepts, as in a task pack's `kind`.
         max_ranks: component -> the most ranks it can use; a component not named has no limit.
+        fused_only: values of `algorithm.type` that learn only where all components run in one process.
         quantities: what its environments measure, as the terms of a `rewardFormula` need it.
         can_fuse: True when all components may run in one process.
         uses_gpu: True when a GPU can make it faster.
@@ -84,6 +85,7 @@ class Engine:
     requirements: tuple[Requirement, ...] = ()
     tasks: tuple[str, ...] = ()
     max_ranks: Mapping[str, int] = field(default_factory=dict)
+    fused_only: tuple[str, ...] = ()
     quantities: tuple[str, ...] = ()
     can_fuse: bool = True
     uses_gpu: bool = True

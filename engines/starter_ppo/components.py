@@ -10,11 +10,25 @@ import torch
 from engines.ppo.acting import Acting
 from engines.ppo.device import choose
 from engines.ppo.ppo import Learner
+from engines.starter_ppo.algorithms import ONE_PROCESS, Algorithm, Sac
 from engines.starter_ppo.config import Config
-from engines.starter_ppo.learner import actor_seed, net_shape, seed_of, settings, work_of
-from engines.tasks.training import GoalNavigation
+from engines.starter_ppo.learner import (
+    actor_seed,
+    net_shape,
+    pace,
+    sac_settings,
+    sac_shape,
+    seed_of,
+    settings,
+    work_of,
+)
+from engines.starter_ppo.sac import SacLearner
+from engines.starter_ppo.sac_policy import SacActing
+from engines.starter_ppo.sac_replay import Replay
+from engines.starter_ppo.sac_trainer import SacTrainer
+from engines.tasks.task import task_of
 from rlark.evidence.result import Result
-from rlark.runtime.component import Context, Metrics, Run, Shape
+from rlark.runtime.component import Context, Env, Metrics, Run, Shape
 
 
 class StarterPpo:
@@ -39,11 +53,10 @@ class StarterPpo:
             save_interval=max(0, config.runner.save_interval),
         )
 
-    def env(self, config: Config, context: Context) -> GoalNavigation:
+    def env(self, config: Config, context: Context) -> Env:
         """The environments of one rank."""
         train = config.env.train
-        return GoalNavigation(
-            config.task,
+        return task_of(config.task).env(
             train.total_num_envs // context.world_size,
             seed_of(config, "env", context.rank),
             ranks=context.world_size,
@@ -61,19 +74,51 @@ class StarterPpo:
         """The policy that learns; there is one rank of it."""
         torch.set_num_threads(config.threads(context.threads))
         chosen = choose(context.device, work_of(config))
-        return Learner(net_shape(config), settings(config), actor_seed(config), chosen, context.log)
+        return Learner(net_shape(config), settings(config, _ppo(config)), actor_seed(config), chosen, context.log)
+
+    def trainer(self, config: Config, contexts: Mapping[str, Context]) -> SacTrainer | None:
+        """That of SAC where it is asked for; None where the runtime's own repeats rollout and update."""
+        algorithm = config.algorithm
+        if not isinstance(algorithm, Sac):
+            return None
+        torch.set_num_threads(config.threads(contexts["actor"].threads))
+        chosen, shape = choose(contexts["actor"].device, work_of(config)), sac_shape(config)
+        log = contexts["actor"].log
+        return SacTrainer(
+            SacLearner(shape, sac_settings(config, algorithm), actor_seed(config), chosen, log),
+            SacActing(shape, seed_of(config, "rollout", 0), chosen.device),
+            self.env(config, contexts["env"]),
+            Replay(algorithm.replay_size, shape.observation, shape.action),
+            pace(config, algorithm),
+        )
 
     def progress(self, metrics: Metrics) -> str:
         """The tail of a progress line."""
         reward, success = metrics.get("meanReward", math.nan), metrics.get("recentSuccess", math.nan)
-        low, high = metrics.get("goalRangeLow", math.nan), metrics.get("goalRangeHigh", math.nan)
-        return f"meanReward={reward:.4f} recentSuccess={success:.2f} goalRange=[{low:.2f},{high:.2f}]"
+        told = f"meanReward={reward:.4f} recentSuccess={success:.2f}"
+        if "goalRangeLow" in metrics:
+            told += f" goalRange=[{metrics['goalRangeLow']:.2f},{metrics['goalRangeHigh']:.2f}]"
+        return told
 
     def export(self, config: Config, run: Run) -> Result:
         """Choose, export and measure the policy, and write every product."""
         from engines.starter_ppo.report import write_products
 
         return write_products(config, run)
+
+
+def _ppo(config: Config) -> Algorithm:
+    """The settings of PPO.
+
+    Raises:
+        ValueError: another algorithm is asked for, which has no Actor that could be placed by itself.
+    """
+    if isinstance(config.algorithm, Algorithm):
+        return config.algorithm
+    raise ValueError(
+        f"algorithm.type {' and '.join(ONE_PROCESS)} learns in one process only: place actor, rollout and env on one "
+        "and the same resource, for example actor,rollout,env: 0"
+    )
 
 
 PROGRAM = StarterPpo()

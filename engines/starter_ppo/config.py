@@ -8,29 +8,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from engines.starter_ppo.algorithms import ONE_PROCESS, PPO, SAC, Algorithm, AnyAlgorithm
 from engines.starter_ppo.request import configuration
+from engines.starter_ppo.section import Count, Positive, Section, Share, Widths
 from rlark.evidence.intervals import Z_SCORES
-from rlark.spec.task_pack import GOAL_NAVIGATION, TaskPack
+from rlark.spec.packs import Pack
+from rlark.spec.pendulum_pack import PENDULUM_CHAIN
+from rlark.spec.task_pack import GOAL_NAVIGATION
 from rlark.spec.train_request import Profile, TrainRequest
 
 MINIBATCH_FOR_THREADS = 8192
 """Above this many transitions a minibatch is computed faster by several threads."""
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
+TASKS = (GOAL_NAVIGATION, PENDULUM_CHAIN)
+"""The kinds of tasks that are learned."""
+HIDDEN_DIMS = {PPO: (64, 64), SAC: (128, 128)}
+SAC_BATCH = 256
+_OF_PPO = {
+    "micro_batch_size": ("actor",),
+    "lr_scheduler": ("actor", "optim"),
+    "min_lr_rate": ("actor", "optim"),
+    "clip_grad": ("actor", "optim"),
+    "shared_trunk": ("actor", "model"),
+    "log_std_init": ("actor", "model"),
+    "log_std_min": ("actor", "model"),
+    "log_std_max": ("actor", "model"),
+}
+"""Keys outside `algorithm` that only PPO reads, and the sections they stand in."""
 ReferencePart = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,47}$")]
-Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Strict(False), Field(min_length=1, max_length=8)]
-
-
-class Section(BaseModel):
-    """A part of the configuration: unknown keys are errors, and a text is never taken for a number."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Cluster(Section):
@@ -70,38 +77,6 @@ class Runner(Section):
     resume_dir: str | None = Field(default=None, examples=["/data/runs/demo/checkpoints/epoch-300"])
 
 
-class Algorithm(Section):
-    """Proximal policy optimisation.
-
-    Attributes:
-        seed: of everything random; the task pack's by default.
-        gamma: discount of one control step.
-        gae_lambda: weight of longer advantage estimates.
-        update_epoch: passes over each rollout.
-        clip_ratio_low: the probability ratio is clipped at 1 minus this.
-        clip_ratio_high: and at 1 plus this.
-        value_loss_coef: weight of the mean squared value error.
-        entropy_bonus: weight of the entropy at the start.
-        entropy_bonus_final: and at the end, linear in between; the same by default.
-        normalize_advantages: to mean 0 and deviation 1 over each minibatch.
-        target_kl: end an update early beyond 1.5 times this divergence; never by default.
-        reward_scaling: factor on rewards before anything is learned from them; metrics show raw rewards.
-    """
-
-    seed: Seed | None = Field(default=None, examples=[7])
-    gamma: Annotated[float, Field(gt=0, le=1)] = 0.99
-    gae_lambda: Share = 0.95
-    update_epoch: Count = 4
-    clip_ratio_low: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    clip_ratio_high: Positive = 0.2
-    value_loss_coef: NotNegative = 0.5
-    entropy_bonus: NotNegative = 0.002
-    entropy_bonus_final: NotNegative | None = Field(default=None, examples=[0.0])
-    normalize_advantages: bool = True
-    target_kl: Positive | None = Field(default=None, examples=[0.01])
-    reward_scaling: Positive = 1.0
-
-
 class TrainEnv(Section):
     """The environments that are learned from.
 
@@ -111,7 +86,7 @@ class TrainEnv(Section):
         rollout_steps: control steps of one rollout.
     """
 
-    task: TaskPack
+    task: Pack
     total_num_envs: Count = 64
     rollout_steps: Count = 128
 
@@ -129,7 +104,7 @@ class EvalEnv(Section):
         probe_episodes: deterministic episodes for each envelope when the best checkpoint is chosen.
     """
 
-    task: TaskPack | None = None
+    task: Pack | None = None
     probe_episodes: Annotated[int, Field(ge=4, le=10_000)] = 500
 
     @field_validator("task", mode="before")
@@ -211,7 +186,8 @@ class PolicyModel(Section):
     """The nets.
 
     Attributes:
-        hidden_dims: widths of the tanh layers.
+        hidden_dims: widths of the hidden layers (tanh for ppo, ReLU for sac); by default 64, 64 for ppo and
+            128, 128 for sac.
         shared_trunk: one trunk under both heads instead of a net for each.
         log_std_init: of the exploration noise, natural logarithm.
         log_std_min: it never falls below this.
@@ -219,7 +195,7 @@ class PolicyModel(Section):
         normalize_observations: by their running mean and deviation; part of the exported policy.
     """
 
-    hidden_dims: Widths = (64, 64)
+    hidden_dims: Widths | None = Field(default=None, examples=[[64, 64]])
     shared_trunk: bool = False
     log_std_init: float = -0.7
     log_std_min: Annotated[float, Field(ge=-20)] = -5.0
@@ -240,7 +216,8 @@ class Actor(Section):
     """The policy as it learns.
 
     Attributes:
-        global_batch_size: transitions of one optimiser step; a quarter of the rollout by default.
+        global_batch_size: transitions of one optimiser step; by default a quarter of the rollout for ppo, and 256
+            for sac.
         micro_batch_size: transitions whose gradient is computed at once; all of them by default.
         optim: the optimiser.
         model: the nets.
@@ -289,7 +266,7 @@ class Config(Section):
     product: Product = Product()
     cluster: Cluster = Cluster()
     runner: Runner = Runner()
-    algorithm: Algorithm = Algorithm()
+    algorithm: AnyAlgorithm = Algorithm()
     env: Environments
     rollout: Rollout = Rollout()
     actor: Actor = Actor()
@@ -304,12 +281,12 @@ class Config(Section):
         return cls.model_validate(configuration(request, environ))
 
     @property
-    def task(self) -> TaskPack:
+    def task(self) -> Pack:
         """What is learned."""
         return self.env.train.task
 
     @property
-    def eval_task(self) -> TaskPack:
+    def eval_task(self) -> Pack:
         """What the finished policy is measured on."""
         return self.env.eval.task or self.env.train.task
 
@@ -326,7 +303,13 @@ class Config(Section):
     @property
     def minibatch(self) -> int:
         """Transitions of one optimiser step."""
-        return self.actor.global_batch_size or max(1, self.transitions // 4)
+        usual = SAC_BATCH if self.algorithm.type == SAC else max(1, self.transitions // 4)
+        return self.actor.global_batch_size or usual
+
+    @property
+    def hidden_dims(self) -> tuple[int, ...]:
+        """Widths of the hidden layers."""
+        return self.actor.model.hidden_dims or HIDDEN_DIMS[self.algorithm.type]
 
     @property
     def microbatch(self) -> int:
@@ -341,6 +324,8 @@ class Config(Section):
     @model_validator(mode="after")
     def _divides(self) -> Config:
         """The rules of rlark.plan.rules.divisibility know what is written; here the quarter by default counts too."""
+        if self.algorithm.type == SAC:  # draws its batches from all that it remembers
+            return self
         if self.transitions % self.minibatch:
             raise PydanticCustomError(
                 "RL178",
@@ -367,20 +352,39 @@ class Config(Section):
     @model_validator(mode="after")
     def _tasks_fit(self) -> Config:
         for name, pack in (("env.train.task", self.task), ("env.eval.task", self.eval_task)):
-            if pack.kind != GOAL_NAVIGATION:
-                raise ValueError(f"{name} is of kind {pack.kind!r}; starter-ppo learns {GOAL_NAVIGATION}")
+            if pack.kind not in TASKS:
+                raise ValueError(f"{name} is of kind {pack.kind!r}; starter-ppo learns {' and '.join(TASKS)}")
             if pack.evaluation_config.confidence_level not in Z_SCORES:
                 known = ", ".join(f"{level:.2f}" for level in Z_SCORES)
                 raise ValueError(f"{name}.evaluationConfig.confidenceLevel is one of {known}")
         ours, theirs = self.task, self.eval_task
+        if ours.kind != theirs.kind:
+            raise ValueError(f"env.eval.task is of kind {theirs.kind!r} and env.train.task of {ours.kind!r}")
         if (ours.observation_size, ours.action_size) != (theirs.observation_size, theirs.action_size):
             raise ValueError("env.eval.task shows other observations or takes other actions than env.train.task")
         return self
 
     @model_validator(mode="after")
     def _schedule_has_a_target(self) -> Config:
-        if self.actor.optim.lr_scheduler == "adaptive" and self.algorithm.target_kl is None:
+        algorithm = self.algorithm
+        if not isinstance(algorithm, Algorithm) or self.actor.optim.lr_scheduler != "adaptive":
+            return self
+        if algorithm.target_kl is None:
             raise ValueError(
                 "actor.optim.lr_scheduler adaptive follows algorithm.target_kl: give one, 0.01 for example"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _one_algorithm(self) -> Config:
+        """What only PPO reads is not ignored in silence."""
+        kind = self.algorithm.type
+        if kind in ONE_PROCESS and self.runner.fuse == "never":
+            raise ValueError(f"algorithm.type {kind} learns in one process only: runner.fuse never does not go with it")
+        if kind == SAC:
+            for key, (first, *rest) in _OF_PPO.items():
+                section: Section = getattr(getattr(self, first), rest[0]) if rest else getattr(self, first)
+                if getattr(section, key) != type(section).model_fields[key].default:
+                    name = ".".join((first, *rest, key))
+                    raise ValueError(f"{name} belongs to algorithm.type ppo, and {kind} does not read it: remove it")
         return self

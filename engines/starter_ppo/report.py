@@ -6,19 +6,17 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from engines.ppo.trained import Trained
 from engines.starter_ppo.config import Config
 from engines.starter_ppo.exporting import Exported, export
-from engines.starter_ppo.learner import actor_seed, net_shape
+from engines.starter_ppo.policies import policies_of
 from engines.starter_ppo.selection import Candidate, select
-from engines.tasks.evaluate import Measured, PolicyFunction, Row, measure
-from engines.tasks.heading_controller import HeadingController
+from engines.tasks.evaluate import PolicyFunction, Row
+from engines.tasks.task import ENVELOPES, Measured, task_of
 from rlark.evidence.gate import GateVerdict, judge
 from rlark.evidence.provenance import dependencies, digest, lock_sha256, source_of
 from rlark.evidence.result import Artifact, Checkpoint, Result
@@ -27,9 +25,10 @@ from rlark.reference import slug
 from rlark.runtime.component import Metrics, Run
 
 ENGINE_ID = "starter-ppo"
-ACTION_OUTPUT = "mean of the Gaussian, clamped to [-1, 1]: linear, angular"
 EVAL_SEED_OFFSET = 1000
 PACKAGES = ("numpy", "onnx", "onnxruntime", "rlark", "torch")
+OF_SOME_TASKS = ("collisionRate", "collisionRateCiHigh", "fallRate", "survivalSteps")
+"""Figures that not every kind of task has."""
 Envelopes = dict[str, Measured]
 
 
@@ -68,19 +67,16 @@ def write_products(config: Config, run: Run) -> Result:
 class _Products:
     def __init__(self, config: Config, run: Run) -> None:
         self._config, self._run, self._pack = config, run, config.eval_task
+        self._task, self._policies = task_of(self._pack), policies_of(config)
+        self._action_output = f"{self._policies.output}: {self._task.actions}"
         self._artifacts = run.folder.artifacts
         self._source = source_of(Path(__file__).parent)
 
     def write(self) -> Result:
-        config, run, shape = self._config, self._run, net_shape(self._config)
-        chosen, tried = select(shape, run, self._pack, config.env.eval.probe_episodes, config.seed)
-        exported = export(
-            chosen.policy,
-            partial(Trained.load, shape),
-            chosen.checkpoint_id,
-            self._artifacts,
-            self._sample(chosen.policy),
-        )
+        config, policies = self._config, self._policies
+        chosen, tried = select(policies, self._run, self._task, config.env.eval.probe_episodes, config.seed)
+        sample = self._sample(chosen.policy)
+        exported = export(chosen.policy, policies.load, chosen.checkpoint_id, self._artifacts, sample)
         evaluation = self._evaluate(exported.policy)
         self._write_telemetry(evaluation)
         report = self._report(evaluation, exported)
@@ -91,27 +87,19 @@ class _Products:
 
     def _sample(self, policy: PolicyFunction) -> np.ndarray:
         """Observations [S, O] that the policy meets, for the comparison with the exported file."""
-        envelope = self._pack.domain_randomization.eval_envelopes.hard
-        rows = measure(policy, self._pack, envelope, 1, self._config.seed, record=True).telemetry
+        rows = self._task.measure(policy, "hard", 1, self._config.seed, record=True).telemetry
         return np.array([row.observation for row in rows[:32]], np.float32)
 
     def _evaluate(self, policy: PolicyFunction) -> Evaluation:
-        config, shape = self._config, net_shape(self._config)
-        fresh = Trained.untrained(shape, actor_seed(config), config.actor.model.log_std_init)
-        trained, baseline = self._measure(policy), self._measure(fresh)
+        trained, baseline = self._measure(policy), self._measure(self._policies.untrained())
         confidence = self._pack.evaluation_config.confidence_level
         figures = ({name: found.report(confidence) for name, found in each.items()} for each in (trained, baseline))
         gate = judge(self._pack.quality_gate, *figures)
-        return Evaluation(trained, baseline, self._measure(HeadingController(self._pack)), gate, confidence)
+        return Evaluation(trained, baseline, self._measure(self._task.controller()), gate, confidence)
 
     def _measure(self, policy: PolicyFunction) -> Envelopes:
-        pack = self._pack
-        envelopes, episodes = pack.domain_randomization.eval_envelopes, pack.evaluation_config.episodes_per_envelope
-        seed = self._config.seed + EVAL_SEED_OFFSET
-        return {
-            name: measure(policy, pack, envelope, episodes, seed, record=True)
-            for name, envelope in (("nominal", envelopes.nominal), ("hard", envelopes.hard))
-        }
+        episodes, seed = self._pack.evaluation_config.episodes_per_envelope, self._config.seed + EVAL_SEED_OFFSET
+        return {name: self._task.measure(policy, name, episodes, seed, record=True) for name in ENVELOPES}
 
     def _write_telemetry(self, evaluation: Evaluation) -> None:
         _write_rows(self._artifacts / "telemetry.jsonl", evaluation.trained["hard"].telemetry)
@@ -125,7 +113,7 @@ class _Products:
             "observationAdapterId": self._pack.observation_adapter_id,
             "trained": evaluation.figures(evaluation.trained),
             "baseline": evaluation.figures(evaluation.baseline),
-            "headingController": evaluation.figures(evaluation.controller),
+            self._task.by_hand: evaluation.figures(evaluation.controller),
             "qualityGate": evaluation.gate.to_json(),
             "controlLatencyMs": exported.latency_ms,
             "measurementStage": exported.stage,
@@ -138,32 +126,29 @@ class _Products:
         self, report: Mapping[str, Any], exported: Exported, chosen: Candidate, tried: list[Candidate]
     ) -> dict[str, Any]:
         config, run, pack = self._config, self._run, self._config.task
-        last = run.history[-1]
-        reached = [last.get("goalRangeLow"), last.get("goalRangeHigh")]
         return {
             "engine": ENGINE_ID,
             "task": pack.id,
             "taskKind": pack.kind,
             "profile": config.product.profile,
-            "algorithm": "ppo",
+            "algorithm": config.algorithm.type,
             "iterations": len(run.history),
             "numEnvs": config.env.train.total_num_envs,
             "rolloutSteps": config.env.train.rollout_steps,
             "envSteps": run.env_steps,
             "seed": config.seed,
             "hyperparams": {
-                "algorithm": config.algorithm.model_dump(mode="json"),
+                **config.algorithm.model_dump(mode="json"),
                 "actor": config.actor.model_dump(mode="json"),
+                "hidden_dims": list(config.hidden_dims),
+                "batch": config.minibatch,
             },
-            "curriculum": {
-                "initial": list(pack.curriculum.initial_goal_distance),
-                "final": list(pack.curriculum.final_goal_distance),
-                "reached": reached,
-            },
-            "controlHz": pack.drive.control_hz,
-            "actionOutput": ACTION_OUTPUT,
+            "curriculum": self._curriculum(),
+            "controlHz": self._task.control_hz,
+            "actionOutput": self._action_output,
             "rewardCurve": _curve(run.history, "meanReward"),
             "successCurve": _curve(run.history, "recentSuccess"),
+            **({"alphaCurve": _curve(run.history, "alpha")} if "alpha" in run.history[-1] else {}),
             "checkpoints": [
                 {
                     "checkpointId": found.checkpoint_id,
@@ -171,7 +156,7 @@ class _Products:
                     "probeEpisodes": found.episodes,
                     "probeNominalSuccesses": found.nominal,
                     "probeHardSuccesses": found.hard,
-                    "probeCollisions": found.collisions,
+                    f"probe{self._task.harm}": found.harm,
                     "selected": found.iteration == chosen.iteration,
                 }
                 for found in tried
@@ -184,7 +169,7 @@ class _Products:
             "fused": run.fused,
             "eval": report["trained"],
             "baseline": report["baseline"],
-            "headingController": report["headingController"],
+            self._task.by_hand: report[self._task.by_hand],
             **exported.facts(),
             "sourceCommit": self._source.commit,
             "trainingSeconds": round(run.training_seconds, 3),
@@ -192,12 +177,17 @@ class _Products:
             "evaluationConfig": self._pack.evaluation_config.to_json(),
         }
 
+    def _curriculum(self) -> dict[str, Any] | None:
+        """Where the task of the training starts and ends, and how far it came; None where it does not grow."""
+        planned, last = task_of(self._config.task).curriculum(), self._run.history[-1]
+        return planned and {**planned, "reached": [last.get("goalRangeLow"), last.get("goalRangeHigh")]}
+
     def _tell(self, evaluation: Evaluation, exported: Exported, chosen: Candidate) -> None:
-        episodes = evaluation.trained["nominal"].episodes
+        episodes = len(evaluation.trained["nominal"].success)
         _say(f"exported {exported.file} from {chosen.checkpoint_id}; {episodes} episodes for each envelope:")
         rows = (
             ("trained policy", evaluation.trained),
-            ("heading controller", evaluation.controller),
+            (self._task.by_hand.replace("Controller", " controller"), evaluation.controller),
             ("untrained baseline", evaluation.baseline),
         )
         for who, envelopes in rows:
@@ -227,7 +217,8 @@ class _Products:
                 artifact_ref=f"{policy}/{exported.file}",
                 format="onnx" if exported.onnx else "unknown",
                 size_bytes=(self._artifacts / exported.file).stat().st_size,
-                action_output=ACTION_OUTPUT,
+                workload=self._task.workload,
+                action_output=self._action_output,
             ),
             metrics=self._metrics(report, exported, evaluation),
             source=self._source,
@@ -253,7 +244,7 @@ class _Products:
         return {
             "contractValid": True,
             "engine": ENGINE_ID,
-            "algorithm": "ppo",
+            "algorithm": self._config.algorithm.type,
             "taskId": pack.id,
             "taskKind": pack.kind,
             "observationSize": pack.observation_size,
@@ -262,13 +253,12 @@ class _Products:
             "initialReward": _finite(first.get("meanReward")),
             **{name: nominal[name] for name in ("successRate", "successRateCiLow", "successRateCiHigh")},
             "evalEpisodes": nominal["episodes"],
-            "collisionRate": nominal["collisionRate"],
-            "collisionRateCiHigh": nominal["collisionRateCiHigh"],
+            **{name: nominal[name] for name in OF_SOME_TASKS if name in nominal},
             "hardSuccessRate": hard["successRate"],
             "hardSuccessRateCiLow": hard["successRateCiLow"],
             "baselineSuccessRate": report["baseline"]["nominal"]["successRate"],
-            "headingControllerSuccessRate": report["headingController"]["nominal"]["successRate"],
-            "headingControllerHardSuccessRate": report["headingController"]["hard"]["successRate"],
+            f"{self._task.by_hand}SuccessRate": report[self._task.by_hand]["nominal"]["successRate"],
+            f"{self._task.by_hand}HardSuccessRate": report[self._task.by_hand]["hard"]["successRate"],
             "qualityGatePassed": evaluation.gate.passed,
             "controlLatencyMs": exported.latency_ms,
             "measurementStage": exported.stage,
@@ -298,10 +288,10 @@ def _write_rows(path: Path, rows: list[Row]) -> None:
 def _told(measured: Measured, confidence: float) -> str:
     figures = measured.report(confidence)
     low, high = figures["successRateCiLow"], figures["successRateCiHigh"]
-    return (
-        f"success {figures['successRate']:.3f} [{low:.3f}, {high:.3f}], collisions {figures['collisionRate']:.3f}"
-        f" (at most {figures['collisionRateCiHigh']:.3f})"
-    )
+    told = f"success {figures['successRate']:.3f} [{low:.3f}, {high:.3f}], "
+    if "survivalSteps" in figures:
+        return told + f"upright for {figures['survivalSteps']:.1f} steps"
+    return told + f"collisions {figures['collisionRate']:.3f} (at most {figures['collisionRateCiHigh']:.3f})"
 
 
 def _say(text: str) -> None:

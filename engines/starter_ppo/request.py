@@ -11,8 +11,11 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from engines.starter_ppo.algorithms import SAC
 from rlark.engine import OWN
 from rlark.reference import slug
+from rlark.spec.packs import model_of
+from rlark.spec.pendulum_pack import PendulumPack
 from rlark.spec.task_pack import TaskPack
 from rlark.spec.train_request import Training, TrainRequest, sentences
 
@@ -46,6 +49,7 @@ BUDGETS = {
 }
 """What the profiles mean."""
 UNASKED = 60
+UNASKED_PENDULUM = 40
 """Most iterations of a training for which nobody asked for a number: enough to look at, not to be good."""
 MINIBATCHES = (4, 5, 3, 2, 1)
 """Into how many parts a rollout is cut; the first that divides it."""
@@ -54,6 +58,11 @@ HYPERPARAMETERS: dict[str, dict[str, Any]] = {
     "actor": {"optim": {"lr": 0.002, "lr_scheduler": "linear"}},
 }
 """Those of configs/originbot_ppo.yaml, which were found to learn the task."""
+PENDULUM_HYPERPARAMETERS: dict[str, dict[str, Any]] = {
+    "algorithm": {"gamma": 0.98, "entropy_bonus": 0.0},
+    "actor": {"optim": {"lr": 0.001, "lr_scheduler": "linear"}},
+}
+"""Those of configs/pendulum_ppo.yaml."""
 
 
 def configuration(request: TrainRequest, environ: Mapping[str, str]) -> dict[str, Any]:
@@ -68,18 +77,28 @@ def configuration(request: TrainRequest, environ: Mapping[str, str]) -> dict[str
     """
     training = request.training or Training()
     _no_demonstrations(request, training)
-    if training.algorithm == "sac":
-        raise ValueError("training.algorithm is sac, and starter-ppo learns by ppo")
-    task, budget = _task(request), _budget(request, training, environ)
-    transitions = budget.envs * budget.steps
-    parts = next(parts for parts in MINIBATCHES if transitions % parts == 0)
-    seed = {} if training.seed is None else {"seed": training.seed}
+    balances = _balances(request)
+    task = _chain(request) if balances else _task(request)
+    budget = _budget(request, training, environ, UNASKED_PENDULUM if balances else UNASKED)
+    learning = _learning(training, budget, PENDULUM_HYPERPARAMETERS if balances else HYPERPARAMETERS)
     return {
         "product": _product(request),
         "runner": {"engine": "starter-ppo", "device": _device(environ), "max_epochs": budget.iterations},
-        "algorithm": {**HYPERPARAMETERS["algorithm"], **seed},
         "env": {"train": {"task": task, "total_num_envs": budget.envs, "rollout_steps": budget.steps}},
-        "actor": {**HYPERPARAMETERS["actor"], "global_batch_size": transitions // parts},
+        **learning,
+    }
+
+
+def _learning(training: Training, budget: Budget, found: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """The sections that say how it is learned; SAC has the reference's numbers, which are its defaults."""
+    seed = {} if training.seed is None else {"seed": training.seed}
+    if training.algorithm == SAC:
+        return {"algorithm": {"type": SAC, **seed}}
+    transitions = budget.envs * budget.steps
+    parts = next(parts for parts in MINIBATCHES if transitions % parts == 0)
+    return {
+        "algorithm": {**found["algorithm"], **seed},
+        "actor": {**found["actor"], "global_batch_size": transitions // parts},
     }
 
 
@@ -103,10 +122,10 @@ def _device(environ: Mapping[str, str]) -> str:
     return device
 
 
-def _budget(request: TrainRequest, training: Training, environ: Mapping[str, str]) -> Budget:
+def _budget(request: TrainRequest, training: Training, environ: Mapping[str, str], unasked: int) -> Budget:
     whole = BUDGETS[request.profile]
     return Budget(
-        _set(environ, ITERATIONS) or training.max_iterations or min(whole.iterations, UNASKED),
+        _set(environ, ITERATIONS) or training.max_iterations or min(whole.iterations, unasked),
         _set(environ, ENVS) or training.num_envs or whole.envs,
         _set(environ, STEPS) or whole.steps,
     )
@@ -121,15 +140,41 @@ def _set(environ: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _task(request: TrainRequest) -> dict[str, Any]:
-    """The task pack as it was sent, with the drive that the contract describes."""
-    if request.task is None:
-        raise ValueError("task is missing: starter-ppo learns goal-navigation, and the request has no task pack")
-    sent, contract = request.task, request.contract
-    known = {field.alias or name for name, field in TaskPack.model_fields.items()}
+def _balances(request: TrainRequest) -> bool:
+    """True for a chain of pendulums: a task of that kind, or none at all."""
+    return not request.task or model_of(request.task) is PendulumPack
+
+
+def _chain(request: TrainRequest) -> dict[str, Any]:
+    """The chain that has the contract's sizes and times, with what the task says besides."""
+    contract, sent = request.contract, _known(request, PendulumPack)
+    described = contract.model_dump(by_alias=True, exclude_none=True)
+    task = PendulumPack.of_contract(described).model_dump(mode="json", by_alias=True, exclude_unset=True) | sent
+    try:
+        pack = PendulumPack.model_validate(task)
+    except ValidationError as error:
+        raise ValueError(sentences(error, PendulumPack, task, "task")) from error
+    for name, asked, found in (
+        ("observationSize", contract.observation_size, pack.observation_size),
+        ("actionSize", contract.action_size, pack.action_size),
+    ):
+        if asked != found:
+            raise ValueError(f"contract.{name} is {asked}, which violates the task {pack.id}: there it is {found}")
+    return task
+
+
+def _known(request: TrainRequest, model: type[TaskPack | PendulumPack]) -> dict[str, Any]:
+    """The task as it was sent, without what its kind has no word for."""
+    sent = request.task or {}
+    known = {field.alias or name for name, field in model.model_fields.items()}
     if unknown := sorted(name for name in sent.keys() - known if sent[name] is not None):
         LOG.warning("the task's %s means nothing to this engine", ", ".join(unknown))
-    task = {name: value for name, value in sent.items() if name in known}
+    return {name: value for name, value in sent.items() if name in known}
+
+
+def _task(request: TrainRequest) -> dict[str, Any]:
+    """The task pack as it was sent, with the drive that the contract describes."""
+    task, contract = _known(request, TaskPack), request.contract
     if "drive" not in task:
         scale = contract.action_scale
         drive = {

@@ -65,6 +65,11 @@ class Measured:
         """E."""
         return len(self.success)
 
+    @property
+    def harm(self) -> int:
+        """Collisions: what counts against a policy where successes are equal."""
+        return int(self.collision.sum())
+
     def report(self, confidence: float) -> dict[str, Any]:
         """The figures of one envelope, under their names in `eval-report.json`.
 

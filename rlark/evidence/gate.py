@@ -41,8 +41,8 @@ class Criteria(Protocol):
         ...
 
     @property
-    def max_collision_rate(self) -> float:
-        """Greatest collision rate."""
+    def max_collision_rate(self) -> float | None:
+        """Greatest collision rate; None where nothing can collide."""
         ...
 
     @property
@@ -95,8 +95,10 @@ def judge(
     change = _number(figures, "actionChangeRms")
     errors = [
         _at_least("success rate" + (" (lower bound)" if on_bound else ""), success, criteria.min_success_rate),
-        _at_most("collision rate" + (" (upper bound)" if on_bound else ""), collision, criteria.max_collision_rate),
     ]
+    if criteria.max_collision_rate is not None:
+        what = "collision rate" + (" (upper bound)" if on_bound else "")
+        errors.append(_at_most(what, collision, criteria.max_collision_rate))
     if criteria.max_action_change_rms is not None:
         errors.append(_at_most("RMS of the action's change", change, criteria.max_action_change_rms))
     measured = {"successRate": success, "collisionRate": collision, "actionChangeRms": change}

@@ -49,7 +49,7 @@ _BEFORE = (
     *outputs.RULES,
     *isolation.RULES,
 )
-_AFTER = node.RULES
+_AFTER = (*engine.PLACED, *node.RULES)
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _plan(case: Case) -> Plan | None:
         config=dict(_config(case.job) or {}),
         config_base=case.facts.config_base if case.config else "",
         placement=dict(case.placement.ranks) if case.placement else {},
-        fused=_fuses(case),
+        fused=engine.fuses(case),
         prepare=worker.prepare,
         run=worker.run,
         env={variable.name: variable.value for variable in worker.ray.env if variable.value is not None},
@@ -181,15 +181,6 @@ def _plan(case: Case) -> Plan | None:
         backoff_limit=spec.backoff_limit if spec.restart_policy == "OnFailure" else 0,
         tensorboard=worker.tensor_board_dir,
     )
-
-
-def _fuses(case: Case) -> bool:
-    """True when one process runs all components: each is one rank, all on the same resource."""
-    if case.engine is None or case.placement is None or not case.engine.can_fuse:
-        return False
-    runner = (case.facts.config_settled or case.config or {}).get("runner")
-    wanted = runner.get("fuse", "auto") if isinstance(runner, Mapping) else "auto"
-    return wanted != "never" and case.placement.colocated
 
 
 def _signal(worker: Worker, runs: Engine | None) -> Signal | None:

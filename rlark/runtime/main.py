@@ -106,10 +106,10 @@ def _work(assignment: Assignment, engine: Engine, stop: Stop) -> None:
 def _fused(assignment: Assignment, engine: Engine, _stop: Stop) -> Iterator[tuple[Workload, Trainer]]:
     rank = fused_rank(assignment.plan, assignment.lease)
     os.environ |= assignment.environment(rank)  # before numpy or torch is loaded
-    from rlark.runtime.trainer import FusedTrainer
+    from rlark.runtime.trainer import fused
 
     workload = _workload(assignment, engine)
-    trainer = FusedTrainer(workload, rank.threads)
+    trainer = fused(workload, rank.threads)
     if not assignment.folder.flat:  # nobody looks after the processes of a run without a Job
         _write_ranks(assignment, fused=True, ranks=[rank_status(rank, assignment.lease, os.getpid())])
     yield workload, trainer

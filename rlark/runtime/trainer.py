@@ -175,6 +175,35 @@ class FusedTrainer:
         """Nothing of ours outlives the process."""
 
 
+class TrainsItself(Protocol):
+    """A program that has a trainer of its own for the fused case, beside its components."""
+
+    def trainer(self, config: Any, contexts: Mapping[str, Context]) -> Trainer | None:
+        """It, for what is configured; None for `FusedTrainer`.
+
+        Args:
+            config: what `Program.config` made.
+            contexts: component -> who it is.
+        """
+        ...
+
+
+def fused(workload: Workload, threads: int) -> Trainer:
+    """What trains in this process: the engine's own trainer where it has one, else `FusedTrainer`.
+
+    Args:
+        workload: what is trained.
+        threads: how many threads may compute here.
+    """
+    make = getattr(workload.program, TrainsItself.trainer.__name__, None)
+    if make is not None:
+        contexts = {name: workload.context(name, threads=threads) for name in ("actor", "rollout", "env")}
+        own: Trainer | None = make(workload.config, contexts)
+        if own is not None:
+            return own
+    return FusedTrainer(workload, threads)
+
+
 def require_same_ranks(state: State, ranks: Mapping[str, int]) -> None:
     """Refuse a state that was saved with another number of ranks.
 

@@ -147,6 +147,7 @@ CODES: dict[str, str] = {
     "RL193": "the engine's configuration model can be loaded",
     "RL194": "the engine measures what the task's reward pays for",
     "RL195": "the engine that a task recommends is a known one",
+    "RL196": "what learns in one process only is placed so",
     # 200-249: nodes and capacity
     "RL200": "there is a node",
     "RL201": "the selector hits a node",

@@ -74,6 +74,8 @@ def _rewritten(node: Any, *, names: bool = False) -> Any:
             words["$ref"] = _REF + value.rpartition("/")[2]
         elif word == "$defs":
             words["definitions"] = {name: _rewritten(entry) for name, entry in value.items()}
+        elif word == "oneOf":  # of models told apart by a key that may be absent: then more than one fits
+            words["anyOf"] = _rewritten(value)
         elif word in ("default", "examples", "const", "enum", "required"):
             words[word] = value
         else:

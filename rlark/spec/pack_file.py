@@ -13,6 +13,7 @@ from rlark.spec.config_files import Broken, Reading
 from rlark.spec.finding import Finding
 from rlark.spec.invalid import AT_KEY, TASK_PACK, explain
 from rlark.spec.nearest import did_you_mean
+from rlark.spec.packs import model_of
 from rlark.spec.task_pack import TaskPack
 
 _HOLDERS = ("train", "eval")
@@ -86,7 +87,7 @@ def _file(task: str, base: Path | None, reading: Reading, path: str) -> tuple[Pa
     if file.is_file():
         return file, []
     packs = {entry.stem: entry for entry in sorted((root / "tasks").glob("*.yaml"))}
-    aliases = {} if is_file else {name: packs[id] for id in packs for name in _aliases(packs[id], reading)}
+    aliases = {} if is_file else {name: file for file in packs.values() for name in _aliases(file, reading)}
     if task in aliases:
         return aliases[task], []
     known = sorted(packs.keys() | aliases.keys())
@@ -107,10 +108,12 @@ def _aliases(file: Path, reading: Reading) -> list[str]:
 def _check(pack: dict[str, Any], path: str, folder: Path | None, reading: Reading) -> list[Finding]:
     """What is wrong with a pack, and between it and its adapter, which stands in `folder`."""
     try:
-        valid = TaskPack.model_validate(pack)
+        valid = model_of(pack).model_validate(pack)
     except ValidationError as error:
-        return [invalid.finding for invalid in explain(error, TaskPack, pack, TASK_PACK, path)]
-    return check_adapter(valid, folder, reading, path) if folder is not None else []
+        return [invalid.finding for invalid in explain(error, model_of(pack), pack, TASK_PACK, path)]
+    if folder is None or not isinstance(valid, TaskPack):
+        return []
+    return check_adapter(valid, folder, reading, path)
 
 
 def _in_file(finding: Finding, file: Path, path: str, reading: Reading) -> Finding:

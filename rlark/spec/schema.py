@@ -129,12 +129,18 @@ def _accept_pack_names(schema: Schema) -> None:
     """A task pack may be named by its id or its file."""
     if "TaskPack" in schema["definitions"]:
         by_name = {"type": "string", "examples": ["originbot-goal-navigation"]}
-        whole = ref_to("TaskPack")
+        packs = [ref_to(name) for name in ("TaskPack", "PendulumPack") if name in schema["definitions"]]
         for part in schema["definitions"].values():
             task = part.get("properties", {}).get("task")
-            if task is not None and whole in task.get("anyOf", task.get("allOf", [task])):
+            if task is not None and packs[0] in _branches(task):
                 about = {"description": task.get("description", "The task pack: its id, its file or itself.")}
-                part["properties"]["task"] = about | {"examples": by_name["examples"], "anyOf": [by_name, whole]}
+                part["properties"]["task"] = about | {"examples": by_name["examples"], "anyOf": [by_name, *packs]}
+
+
+def _branches(entry: Schema) -> list[Schema]:
+    """The schemas that a value may follow, however deep they are nested."""
+    nested = entry.get("anyOf") or entry.get("allOf") or []
+    return [entry, *(found for branch in nested for found in _branches(branch))]
 
 
 def _interpolated(entry: Schema) -> Schema:

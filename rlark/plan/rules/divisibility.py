@@ -19,6 +19,8 @@ _TRIALS = 100_000
 """Candidates tried when looking for a divisor that works."""
 _ON_POLICY = (None, "actor", "actor_critic", "decoupled_actor_critic", "embodied_nft")
 """Losses that use each sample of a rollout once per epoch; others draw batches from a buffer."""
+_FROM_MEMORY = ("sac",)
+"""Algorithms of our engines that draw batches from a buffer."""
 
 
 def check_divisibility(numbers: Numbers) -> list[Finding]:
@@ -116,7 +118,8 @@ def _batches(numbers: Numbers) -> Iterator[Finding]:
     if batch is None or not ranks or numbers.value("actor.training_backend") not in (None, "fsdp"):
         return
     unit = micro * ranks
-    on_policy = numbers.embodied and numbers.value("algorithm.loss_type") in _ON_POLICY
+    remembers = numbers.value("algorithm.type") in _FROM_MEMORY
+    on_policy = numbers.embodied and not remembers and numbers.value("algorithm.loss_type") in _ON_POLICY
     samples = _samples(numbers) if on_policy else None
     near = _divisors(batch, samples, unit) if samples is not None else ""
     if batch <= 0 or batch % unit:

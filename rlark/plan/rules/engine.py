@@ -126,6 +126,32 @@ def _recommended(case: Case) -> Iterator[Finding]:
         )
 
 
+def fuses(case: Case) -> bool:
+    """True when one process runs all components: each is one rank, all on the same resource."""
+    if case.engine is None or case.placement is None or not case.engine.can_fuse:
+        return False
+    return _settled(case, "runner").get("fuse", "auto") != "never" and case.placement.colocated
+
+
+def _settled(case: Case, section: str) -> Mapping[str, object]:
+    """A section of the configuration, with the engine's defaults where they are known."""
+    found = (case.facts.config_settled or case.config or {}).get(section)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _one_process(case: Case) -> Iterator[Finding]:
+    algorithm = _settled(case, "algorithm").get("type")
+    if case.engine is None or case.placement is None or algorithm not in case.engine.fused_only or fuses(case):
+        return
+    yield Finding(
+        code="RL196",
+        path=f"{case.facts.config_path}.algorithm.type",
+        message=f"{algorithm} of {case.engine.id} learns in one process only, and its components are placed apart",
+        actual=str(algorithm),
+        hint=f"place them together, {','.join(case.engine.components)}: 0, without runner.fuse never",
+    )
+
+
 RULES = (
     Rule(_something_to_run, (f"{TASK}.runScript", f"{RAY}.config")),
     Rule(_known_engine, (f"{TASK}.runScript", f"{RAY}.config")),
@@ -134,3 +160,5 @@ RULES = (
     Rule(_reward_is_measured),
     Rule(_recommended),
 )
+PLACED = (Rule(_one_process),)
+"""What can be told once it is known where the components go."""

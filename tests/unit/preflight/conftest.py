@@ -43,7 +43,9 @@ ENGINES = {
         quantities=("action", "goal", "heading"),
     ),
     "lacking": Engine("lacking", "lacks a package", "walk", "walk:PROGRAM", "walk:Config", can_fuse=False),
-    "alone": Engine("alone", "has one Actor", "walk", "walk:PROGRAM", "walk:Config", max_ranks={"actor": 1}),
+    "alone": Engine(
+        *("alone", "has one Actor", "walk", "walk:PROGRAM", "walk:Config"), max_ranks={"actor": 1}, fused_only=("sac",)
+    ),
 }
 
 
@@ -70,6 +72,7 @@ class Env(Section):
 
 
 class Algorithm(Section):
+    type: str = "ppo"
     seed: int = 7
 
 

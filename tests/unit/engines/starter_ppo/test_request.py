@@ -158,9 +158,44 @@ def test_a_reward_that_this_engine_cannot_measure_is_refused(ask, task):
         ask(task={**plain, "rewardFormula": paid})
 
 
+CHAIN = {"id": "rdk-duck-policy-starter-v1", "observationSize": 42, "actionSize": 12}
+
+
+def test_without_a_task_it_is_the_chain_of_the_contracts_size(ask):
+    times = {"controlHz": 100, "physicsTimestepSeconds": 0.002, "decimation": 5}
+    config = ask(task=None, contract={**CHAIN, **times}, training={"profile": "standard"})
+    assert (config.task.kind, config.task.observation_size, config.task.action_size) == ("pendulum-chain", 42, 12)
+    assert (config.task.control_hz, config.task.decimation) == (100, 5)
+    assert sizes(config) == (40, 64, 128)
+    assert config.algorithm.gamma == 0.98
+
+
+def test_a_chain_may_say_more_than_its_contract(ask):
+    config = ask(task={"kind": "pendulum-chain", "id": "chain", "seed": 3}, contract=CHAIN)
+    assert (config.task.id, config.seed, config.task.observation_size) == ("chain", 3, 42)
+    with pytest.raises(ValueError, match=r"contract\.actionSize is 12, which violates the task chain: there it is 6"):
+        ask(task={"kind": "pendulum-chain", "id": "chain", "actionSize": 6}, contract=CHAIN)
+
+
 @pytest.mark.parametrize(
-    ("parts", "said"), [({"task": None}, "task is missing"), ({"training": {"algorithm": "sac"}}, "learns by ppo")]
+    ("contract", "said"),
+    [
+        ({"observationSize": 35}, "observationSize 35 has no room"),
+        ({"decimation": 4}, "contract.decimation is 4"),
+        ({"controlHz": 30}, "must be a whole number"),
+    ],
 )
-def test_what_this_engine_does_not_learn_is_refused(ask, parts, said):
+def test_a_contract_that_is_no_chain_is_refused(ask, contract, said):
     with pytest.raises(ValueError, match=said):
-        ask(**parts)
+        ask(task=None, contract={**CHAIN, **contract})
+
+
+@pytest.mark.parametrize("chain", [False, True])
+def test_sac_has_the_references_numbers(ask, chain):
+    training = {"profile": "smoke", "algorithm": "sac", "seed": 5, "maxIterations": 10}
+    config = ask(training=training, **({"task": None, "contract": CHAIN} if chain else {}))
+    sac = config.algorithm
+    assert (sac.type, sac.seed, sac.gamma, sac.tau, sac.initial_alpha) == ("sac", 5, 0.99, 0.005, 0.2)
+    assert (sac.critic_lr, sac.alpha_lr, config.actor.optim.lr) == (3e-4, 3e-4, 3e-4)
+    assert (sac.replay_size, sac.warmup, sac.updates, config.minibatch) == (8192, 512, 32, 256)
+    assert (config.hidden_dims, sizes(config)) == ((128, 128), (10, 16, 128))
