@@ -115,6 +115,7 @@ class _Products:
             "baseline": evaluation.figures(evaluation.baseline),
             self._task.by_hand: evaluation.figures(evaluation.controller),
             "qualityGate": evaluation.gate.to_json(),
+            "confidenceLevel": evaluation.confidence,
             "controlLatencyMs": exported.latency_ms,
             "measurementStage": exported.stage,
             "sourceCommit": self._source.commit,

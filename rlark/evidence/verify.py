@@ -8,6 +8,7 @@ Codes besides those of the manifest:
     training_result_missing     result.json is missing, no regular file, too large, no JSON object,
                                 holds NaN, or carries no valid artifact:// reference
     result_contradicts_report   result.json and eval-report.json disagree on the quality gate
+    report_contradicts_itself   the report's intervals or its gate do not follow from its own figures
     output_missing, output_stale, output_too_small, output_unreadable
     signal_not_seen             the first sign of life did not come
     quality_gate_failed, quality_gate_missing
@@ -30,6 +31,7 @@ from typing import Any, Protocol
 from pydantic import Field
 
 from rlark.evidence.manifest import open_regular, verify_manifest
+from rlark.evidence.recount import contradictions
 from rlark.host.view import View
 from rlark.model import StoredModel
 from rlark.reference import valid_reference
@@ -209,6 +211,9 @@ def _agrees_with_report(result: Mapping[str, Any], path: Path) -> None:
         written = report["qualityGate"]["passed"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return  # no report, or one without a gate; its hash is the manifest's matter
+    wrong = contradictions(report)
+    if wrong:
+        raise Unproven("report_contradicts_itself", f"eval-report.json: {'; '.join(wrong[:3])}")
     claimed = _gate_passed(result)
     if isinstance(written, bool) and claimed is not None and claimed != written:
         message = f"result.json says that the quality gate passed: {claimed}, eval-report.json says {written}"
