@@ -164,6 +164,47 @@ def submitted(root: Path, config: Config) -> JobFolder:
     return folder
 
 
+def test_without_a_task_a_chain_of_pendulums_is_balanced(train):
+    done, folder = train(balancing(numEnvs=4, maxIterations=20))
+    assert done.returncode == 0, done.stderr
+    assert PROGRESS.match(done.stdout).group(1, 2) == ("1", "20")
+    result = read_json(folder / "result.json")
+    artifact, metrics = result["artifact"], result["metrics"]
+    assert (result["cuda"], result["deployable"], metrics["iterations"]) == (False, False, 20)
+    assert artifact["artifactRef"] == "artifact://starter/starter-ppo-balance/0.1.0/policy.onnx"
+    assert [artifact[name] for name in ("format", "runtime", "threads", "workload")] == [
+        *("onnx", "cpu-onnx", 1, "locomotion")
+    ]
+    assert artifact["sizeBytes"] == (folder / "policy.onnx").stat().st_size > 1024
+    rows = [json.loads(line) for line in (folder / "telemetry.jsonl").read_text().splitlines()]
+    assert {(len(row["observation"]), len(row["action"])) for row in rows} == {(42, 12)}
+    assert metrics["telemetrySamples"] == len(rows)
+    assert OnnxPolicy(folder / "policy.onnx")(np.zeros((1, 42), np.float32)).shape == (1, 12)
+
+
+def test_sac_learns_by_a_temperature(train):
+    done, folder = train(balancing(numEnvs=4, maxIterations=10, algorithm="sac"))
+    assert done.returncode == 0, done.stderr
+    result, summary = read_json(folder / "result.json"), read_json(folder / "training-summary.json")
+    assert (result["metrics"]["algorithm"], summary["algorithm"], summary["iterations"]) == ("sac", "sac", 10)
+    assert len(summary["alphaCurve"]) == 10
+    assert all(alpha > 0 for alpha in summary["alphaCurve"])
+    assert "tau" in summary["hyperparams"]
+
+
+def balancing(**training: Any) -> dict[str, Any]:
+    """A request for the chain of pendulums that has no task pack."""
+    sizes = {"observationSize": 42, "actionSize": 12, "jointCount": 12}
+    times = {"controlHz": 50, "physicsTimestepSeconds": 0.002, "decimation": 10}
+    asked = request(
+        contractId="rdk-duck-policy-starter-v1",
+        model={"modelId": "starter-ppo-balance", "version": "0.1.0"},
+        contract={"id": "rdk-duck-policy-starter-v1", **sizes, **times},
+        training={"profile": "smoke", **training},
+    )
+    return {name: value for name, value in asked.items() if name != "task"}
+
+
 def test_a_run_goes_on_from_the_checkpoint_of_another(smoke):
     _, first = smoke
     checkpoint = read_json(first / "result.json")["checkpoint"]
