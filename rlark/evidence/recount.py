@@ -14,6 +14,7 @@ from rlark.evidence.gate import judge
 from rlark.evidence.intervals import Z_SCORES, wilson
 
 RATES = ("successRate", "collisionRate")
+"""The first is always there, the second where something can collide."""
 ATOL = 1e-3
 """What rounding in a report may make of a bound."""
 _Group = Mapping[str, Mapping[str, Any]]
@@ -28,7 +29,7 @@ class _Ablation:
 @dataclass(frozen=True)
 class _Asked:
     min_success_rate: float
-    max_collision_rate: float
+    max_collision_rate: float | None
     gate_on: str
     max_action_change_rms: float | None
     ablation: _Ablation | None
@@ -38,10 +39,10 @@ class _Asked:
         """From `qualityGate.criteria` of a report."""
         given = criteria["ablation"]
         ablation = given and _Ablation(bool(given["requireBaseline"]), float(given["minSuccessRateDelta"]))
-        change = criteria["maxActionChangeRms"]
+        change, collisions = criteria["maxActionChangeRms"], criteria["maxCollisionRate"]
         return cls(
             float(criteria["minSuccessRate"]),
-            float(criteria["maxCollisionRate"]),
+            None if collisions is None else float(collisions),
             str(criteria["gateOn"]),
             None if change is None else float(change),
             ablation or None,
@@ -70,7 +71,7 @@ def _counted(who: str, group: _Group, confidence: float) -> list[str]:
     """What is wrong with one policy's rates and bounds."""
     found = []
     for envelope, figures in group.items():
-        for rate in RATES:
+        for rate in (name for name in RATES if name in figures or name == RATES[0]):
             where = f"{who}.{envelope}.{rate}"
             try:
                 found += _of_rate(where, rate, figures, confidence)
