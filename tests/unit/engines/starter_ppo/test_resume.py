@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
@@ -27,7 +28,9 @@ from rlark.runtime import checkpoint
 from rlark.runtime.report import Reporter
 from rlark.runtime.runner import Runner
 from rlark.runtime.stop import Stop, Stopped
-from rlark.runtime.trainer import FusedTrainer, Workload
+from rlark.runtime.trainer import Trainer, Workload, fused
+from rlark.spec.config import compose
+from rlark.spec.job import ConfigSource
 
 ROOT = Path(__file__).parents[4]
 ITERATIONS, INTERVAL = 12, 2
@@ -199,15 +202,15 @@ class Copies:
 
 
 @pytest.fixture
-def here(config, tmp_path) -> Iterator[Callable[..., tuple[Runner, JobFolder, FusedTrainer]]]:
+def here(config, tmp_path) -> Iterator[Callable[..., tuple[Runner, JobFolder, Trainer]]]:
     """Training in this process."""
     reporters: list[Reporter] = []
 
-    def build(name: str, *, stop_at: int = 0) -> tuple[Runner, JobFolder, FusedTrainer]:
+    def build(name: str, *, stop_at: int = 0, config: Config = config) -> tuple[Runner, JobFolder, Trainer]:
         folder, stop, clock = JobFolder(tmp_path / name), Stop(), SystemClock()
         folder.create()
         shape = PROGRAM.shape(config)
-        trainer = FusedTrainer(Workload(PROGRAM, config, shape, config.seed, "cpu"), threads=1)
+        trainer = fused(Workload(PROGRAM, config, shape, config.seed, "cpu"), threads=1)
         inner = Reporter(
             folder,
             ENGINE.id,
@@ -233,14 +236,30 @@ def here(config, tmp_path) -> Iterator[Callable[..., tuple[Runner, JobFolder, Fu
         reporter.close()
 
 
-def test_from_every_checkpoint_the_same_end_is_reached(here):
-    runner, folder, trainer = here("whole")
+def pendulum(kind: str) -> Config:
+    """The chain, by PPO or by SAC, which wanders for a while before it learns."""
+    composed = compose(ConfigSource(path="pendulum_ppo.yaml"), ROOT / "configs")
+    assert composed.effective is not None, composed.findings
+    raw = copy.deepcopy(composed.effective)
+    raw["runner"] |= {"max_epochs": ITERATIONS, "save_interval": INTERVAL}
+    raw["env"]["train"] |= {"total_num_envs": 8, "rollout_steps": 32}
+    raw["actor"] |= {"global_batch_size": 64}
+    if kind == "sac":
+        raw["algorithm"] = {"type": "sac", "seed": 7, "warmup": 300, "updates": 4, "replay_size": 1000}
+        raw["actor"] = {"model": {"hidden_dims": [16, 16]}, "global_batch_size": 64}
+    return PROGRAM.config(raw, "")
+
+
+@pytest.mark.parametrize("kind", ["navigation", "pendulum", "sac"])
+def test_from_every_checkpoint_the_same_end_is_reached(here, config, kind):
+    chosen = config if kind == "navigation" else pendulum(kind)
+    runner, folder, trainer = here("whole", config=chosen)
     expected = runner.run(fused=True)
     end = frozen(trainer.state())
     kept = sorted((folder.root / "kept").iterdir(), key=lambda path: int(path.name.rpartition("_")[2]))
     assert [path.name for path in kept] == [f"global_step_{n}" for n in range(INTERVAL, ITERATIONS, INTERVAL)]
     for path in kept:
-        again, other, copy = here(f"from-{path.name}")
+        again, other, copy = here(f"from-{path.name}", config=chosen)
         again.resume(path / path.name)
         found = again.run(fused=True)
         assert frozen(copy.state()) == end, path.name
