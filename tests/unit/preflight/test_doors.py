@@ -77,7 +77,7 @@ def text_of(file: Path) -> str:
 
 def over_http(text: str) -> str:
     """The same Job with its configuration named by an absolute path."""
-    return re.sub(r"((?:path|dir|task): )(?=configs?/|\.\./configs|tasks/)", rf"\g<1>{FOLDER}/", text)
+    return re.sub(r"((?:path|dir|task): )(?=configs?/|\.\./configs|(?:robots/)?tasks/)", rf"\g<1>{FOLDER}/", text)
 
 
 def test_the_api_finds_what_the_user_finds(post, golden):
