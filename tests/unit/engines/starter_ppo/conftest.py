@@ -10,7 +10,7 @@ from engines.starter_ppo.config import Config
 from rlark.folder import JobFolder
 from rlark.runtime import checkpoint
 from rlark.runtime.component import Run
-from rlark.runtime.trainer import FusedTrainer, Workload
+from rlark.runtime.trainer import Workload, fused
 
 Sections = dict[str, dict[str, Any]]
 
@@ -49,7 +49,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
         folder.create()
         shape = PROGRAM.shape(config)
         workload = Workload(PROGRAM, config, shape, config.seed, config.runner.device)
-        trainer = FusedTrainer(workload, threads=1)
+        trainer = fused(workload, threads=1)
         history = []
         for iteration in range(1, shape.iterations + 1):
             history.append(trainer.iterate())
