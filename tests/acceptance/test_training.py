@@ -34,12 +34,12 @@ def test_fused_it_passes_its_gate(machine: User) -> None:
 @pytest.mark.timeout(900)
 def test_it_passes_on_a_seed_that_nobody_tuned_it_on(machine: User) -> None:
     overrides = json.dumps(["algorithm.seed=11"])
-    machine.rlark("submit", MAIN, "--name", "unseen", "--set", f"spec.tasks[0].ray.config.overrides={overrides}")
-    nominal = judged(machine, "unseen")
+    machine.rlark("submit", MAIN, "--name", "seed-11", "--set", f"spec.tasks[0].ray.config.overrides={overrides}")
+    nominal = judged(machine, "seed-11")
     assert nominal["successRateCiLow"] >= 0.85
-    parity = json.loads((machine.home / "jobs/unseen/artifacts/parity.json").read_text())
+    parity = json.loads((machine.home / "jobs/seed-11/artifacts/parity.json").read_text())
     assert max(parity["parityMaxAbsError"], parity["roundingMaxAbsError"]) < 1e-6
-    rows = map(json.loads, (machine.home / "jobs/unseen/metrics.jsonl").read_text().splitlines())
+    rows = map(json.loads, (machine.home / "jobs/seed-11/metrics.jsonl").read_text().splitlines())
     assert max(row["firstRatioError"] for row in rows) < 1e-5
 
 
