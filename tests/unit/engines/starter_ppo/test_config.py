@@ -22,6 +22,15 @@ def composed(name: str) -> dict:
     return values
 
 
+@pytest.mark.parametrize(("name", "algorithm"), [("pendulum_ppo.yaml", "ppo"), ("pendulum_sac.yaml", "sac")])
+def test_the_chain_is_shipped_for_both_algorithms(name, algorithm):
+    config = Config.model_validate(composed(name))
+    assert (config.algorithm.type, config.seed) == (algorithm, 7)
+    assert (config.task.id, config.task.observation_size, config.task.action_size) == ("pendulum-chain", 42, 12)
+    gate = config.task.quality_gate
+    assert (gate.min_success_rate, gate.gate_on, gate.ablation.require_baseline) == (0.6, "ciLowerBound", True)
+
+
 @pytest.mark.parametrize("name", ["originbot_ppo.yaml", "originbot_ppo_bench.yaml"])
 def test_the_shipped_configurations_are_valid(name):
     config = Config.model_validate(composed(name))
