@@ -31,6 +31,13 @@ def test_fused_it_passes_its_gate(machine: User) -> None:
     machine.rlark("artifacts", "originbot-goalnav", "verify")
 
 
+@pytest.mark.timeout(300)
+def test_the_chain_of_pendulums_passes_its_gate(machine: User) -> None:
+    machine.rlark("submit", ROOT / "job_specs/pendulum-chain.yaml")
+    nominal = judged(machine, "pendulum-chain")
+    assert (nominal["episodes"], nominal["successRate"], nominal["survivalSteps"]) == (8, 1.0, 400.0)
+
+
 @pytest.mark.timeout(900)
 def test_it_passes_on_a_seed_that_nobody_tuned_it_on(machine: User) -> None:
     overrides = json.dumps(["algorithm.seed=11"])
