@@ -10,7 +10,7 @@ from rlark.plan.plan import PlannedMount
 MOUNTS = [
     PlannedMount(path="/mnt/data", host="/disk/data", read_only=True),
     PlannedMount(path="/mnt/data/out", volume="results"),
-    PlannedMount(path="/tmp/work", scratch=True),
+    PlannedMount(path="/tmp/place", scratch=True),
     PlannedMount(path="/same", host="/same"),
 ]
 
@@ -45,7 +45,7 @@ def test_what_lies_behind_a_mount(index, source):
         ("/mnt/data/out/*/policy.pt", "/home/volumes/results/*/policy.pt"),
         ("//mnt/data/out/tb/", "/home/volumes/results/tb"),
         ("/mnt/data/out/../x", "/disk/data/x"),
-        ("/tmp/work/a", "/job/scratch/2/a"),
+        ("/tmp/place/a", "/job/scratch/2/a"),
         ("/same/a", "/same/a"),
         ("/mnt/other", "/mnt/other"),
     ],
