@@ -23,14 +23,16 @@ class Forward:
     def __init__(self, shape: NetShape, device: torch.device) -> None:
         """Wait for weights."""
         self._shape, self._device = shape, device
-        self._flat = torch.zeros(shape.count, device=device)
-        self._parts = parts_of(shape, self._flat)
+        with torch.inference_mode():
+            self._flat = torch.zeros(shape.count, device=device)
+            self._parts = parts_of(shape, self._flat)
         self._scaling = Scaling(np.zeros(shape.observation, np.float32), np.ones(shape.observation, np.float32))
         self._batch = -1
 
     def load(self, weights: Weights) -> None:
         """Use these weights from now on."""
-        self._flat.copy_(torch.from_numpy(weights.flat))
+        with torch.inference_mode():
+            self._flat.copy_(torch.from_numpy(weights.flat))
         self._scaling = weights.scaling
 
     @property
@@ -48,12 +50,13 @@ class Forward:
 
     def __call__(self, observation: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Means [B, A] and values [B] of observations [B, O]; both are overwritten by the next call."""
-        if len(observation) != self._batch:
-            self._reserve(len(observation))
-        scaled = torch.from_numpy(self._scaling.apply(observation, out=self._input)).to(self._device)
-        last = hidden_layers(self._parts, scaled.t(), self._buffers)
-        heads(self._parts, last, self._mean, self._value)
-        return self._mean.t().cpu().numpy(), self._value[0].cpu().numpy()
+        with torch.inference_mode():
+            if len(observation) != self._batch:
+                self._reserve(len(observation))
+            scaled = torch.from_numpy(self._scaling.apply(observation, out=self._input)).to(self._device)
+            last = hidden_layers(self._parts, scaled.t(), self._buffers)
+            heads(self._parts, last, self._mean, self._value)
+            return self._mean.t().cpu().numpy(), self._value[0].cpu().numpy()
 
 
 class Acting:
