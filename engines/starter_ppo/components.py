@@ -57,7 +57,7 @@ class StarterPpo:
         """The environments of one rank."""
         train = config.env.train
         return task_of(config.task).env(
-            train.total_num_envs // context.world_size,
+            context.num_envs,
             seed_of(config, "env", context.rank),
             ranks=context.world_size,
             rollout_steps=train.rollout_steps,
@@ -66,9 +66,8 @@ class StarterPpo:
     def rollout(self, config: Config, context: Context) -> Acting:
         """The policy that one rank acts with."""
         torch.set_num_threads(config.threads(context.threads))
-        share = config.env.train.total_num_envs // context.world_size
         device = choose(context.device, work_of(config)).device  # the Actor tells why
-        return Acting(net_shape(config), share, seed_of(config, "rollout", context.rank), device)
+        return Acting(net_shape(config), context.num_envs, seed_of(config, "rollout", context.rank), device)
 
     def actor(self, config: Config, context: Context) -> Learner:
         """The policy that learns; there is one rank of it."""

@@ -91,8 +91,11 @@ class Context:
 
     Attributes:
         component: `actor`, `rollout` or `env`.
-        rank: from 0 within the component.
-        world_size: how many ranks the component has.
+        rank: from 0 within the component. An Env rank makes an Env for each of its stages, and each of those
+            counts as a rank: that of stage s of rank r is r * stages + s of world_size * stages.
+        world_size: how many ranks the component has, counted in the same way.
+        num_envs: environments of one call: those of an Env, the rows of `Rollout.act`, the columns of an
+            Actor's `Trajectory`.
         seed: the run's seed; derive streams as `numpy.random.SeedSequence([seed, component number, rank])`,
             so that fused and placed runs draw the same numbers.
         device: what the configuration asks for, `auto`, `cuda` or `cpu`. CUDA_VISIBLE_DEVICES is already
@@ -104,6 +107,7 @@ class Context:
     component: str
     rank: int
     world_size: int
+    num_envs: int
     seed: int
     device: str
     threads: int
@@ -254,7 +258,7 @@ class Program(Protocol[C]):
         ...
 
     def env(self, config: C, context: Context) -> Env:
-        """The Env of one rank: its share of the environments, `num_envs / world_size`."""
+        """An Env of `context.num_envs` environments."""
         ...
 
     def rollout(self, config: C, context: Context) -> Rollout:

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlark.runtime import weights
-from rlark.runtime.channel import Channel
 from rlark.runtime.component import Actor, Env, FloatArray, Metrics, Rollout, Shape, State, Step
 from rlark.runtime.packet import Packet
 from rlark.runtime.trajectory import Trajectory, TrajectoryBuffer, bootstrap_of
+from rlark.runtime.weights import Publisher, Subscriber
+from rlark.runtime.wire import Wire
 
 
 def columns(num_envs: int, rank: int, world_size: int) -> range:
@@ -50,17 +50,17 @@ class Link:
     """A wire to a peer and the columns that pass over it.
 
     Attributes:
-        channel: the wire.
+        wire: the wire.
         rows: where those columns stand in this rank's own arrays.
     """
 
-    channel: Channel
+    wire: Wire
     rows: slice
 
     @classmethod
-    def over(cls, channel: Channel, own: range, both: range) -> Link:
+    def over(cls, wire: Wire, own: range, both: range) -> Link:
         """The link for the columns both own, on the side that owns `own`."""
-        return cls(channel, slice(both.start - own.start, both.stop - own.start))
+        return cls(wire, slice(both.start - own.start, both.stop - own.start))
 
     @property
     def count(self) -> int:
@@ -107,7 +107,7 @@ class EnvSide:
         observation = self._env.reset()
         for link, packet, _ in self._links:
             packet.arrays["observation"][...] = observation[link.rows]
-            packet.send(link.channel, upto="observation")
+            packet.send(link.wire, upto="observation")
 
     def iterate(self) -> Metrics:
         """Take all steps of one rollout."""
@@ -126,10 +126,10 @@ class EnvSide:
     def _receive_action(self) -> FloatArray:
         if len(self._links) == 1:
             link, _, packet = self._links[0]
-            packet.receive(link.channel)
+            packet.receive(link.wire)
             return packet.arrays["action"]
         for link, _, packet in self._links:
-            packet.receive(link.channel)
+            packet.receive(link.wire)
             self._action[link.rows] = packet.arrays["action"]
         return self._action
 
@@ -143,22 +143,22 @@ class EnvSide:
             arrays["truncated"][...] = step.truncated[rows]
             if upto == "final_observation":
                 arrays["final_observation"][...] = step.final_observation[rows]
-            packet.send(link.channel, upto)
+            packet.send(link.wire, upto)
 
 
 class RolloutSide:
     """A Rollout rank: decides for its environments and keeps the record of it."""
 
     def __init__(
-        self, rollout: Rollout, shape: Shape, envs: Sequence[Link], actors: Sequence[Link], weights_from: Channel
+        self, rollout: Rollout, shape: Shape, envs: Sequence[Link], actors: Sequence[Link], weights_from: Wire
     ) -> None:
-        """Take the policy, the links to the Env ranks and Actor ranks, and the channel weights come by."""
+        """Take the policy, the links to the Env ranks and Actor ranks, and the wire weights come by."""
         count = sum(link.count for link in envs)
         self._rollout = rollout
         self._steps = shape.steps
         self._envs = [(link, _step_packet(link.count, shape), _action_packet(link.count, shape)) for link in envs]
         self._actors = [(link, _trajectory_packet(link.count, shape)) for link in actors]
-        self._weights_from = weights_from
+        self._weights = Subscriber(weights_from)
         self._buffer = TrajectoryBuffer(shape.steps, count, shape.observation_size, shape.action_size)
         self._observation: FloatArray = np.zeros((count, shape.observation_size), np.float32)
         self._step = Step(
@@ -173,7 +173,7 @@ class RolloutSide:
         """Take the first weights and see where the environments start."""
         self._load()
         for link, packet, _ in self._envs:
-            packet.receive(link.channel)
+            packet.receive(link.wire)
             self._observation[link.rows] = packet.arrays["observation"]
 
     def iterate(self) -> Metrics:
@@ -183,7 +183,7 @@ class RolloutSide:
             action = buffer.decide(rollout.act(buffer.observe(self._observation)))
             for link, _, packet in self._envs:
                 packet.arrays["action"][...] = action[link.rows]
-                packet.send(link.channel)
+                packet.send(link.wire)
             step = self._receive_step()
             buffer.outcome(step, bootstrap_of(rollout, step))
         self._hand_over(buffer.finish(rollout.value(self._observation)))
@@ -201,12 +201,12 @@ class RolloutSide:
         self._load()
 
     def _load(self) -> None:
-        self._rollout.load(weights.receive(self._weights_from))
+        self._rollout.load(self._weights.receive())
 
     def _receive_step(self) -> Step:
         step = self._step
         for link, packet, _ in self._envs:
-            length = packet.receive(link.channel)
+            length = packet.receive(link.wire)
             arrays, rows = packet.arrays, link.rows
             step.observation[rows] = arrays["observation"]
             step.reward[rows] = arrays["reward"]
@@ -220,17 +220,17 @@ class RolloutSide:
         for link, packet in self._actors:
             for name, array in trajectory._asdict().items():
                 packet.arrays[name][...] = array[link.rows] if name == "last_value" else array[:, link.rows]
-            packet.send(link.channel)
+            packet.send(link.wire)
 
 
 class ActorSide:
     """An Actor rank: learns from its columns; rank 0 publishes the weights."""
 
-    def __init__(self, actor: Actor, shape: Shape, rollouts: Sequence[Link], weights_to: Sequence[Channel]) -> None:
-        """Take the policy, the links to the Rollouts, and the channels weights go by (none but for rank 0)."""
+    def __init__(self, actor: Actor, shape: Shape, rollouts: Sequence[Link], weights_to: Sequence[Wire]) -> None:
+        """Take the policy, the links to the Rollouts, and the wires weights go by (none but for rank 0)."""
         self._actor = actor
         self._links = [(link, _trajectory_packet(link.count, shape)) for link in rollouts]
-        self._weights_to = weights_to
+        self._weights = Publisher(weights_to) if weights_to else None
         count = sum(link.count for link in rollouts)
         self._whole = Trajectory.empty(shape.steps, count, shape.observation_size, shape.action_size)
 
@@ -256,17 +256,15 @@ class ActorSide:
     def _receive_trajectory(self) -> Trajectory:
         if len(self._links) == 1:
             link, packet = self._links[0]
-            packet.receive(link.channel)
+            packet.receive(link.wire)
             return Trajectory(**packet.arrays)
         for link, packet in self._links:
-            packet.receive(link.channel)
+            packet.receive(link.wire)
             for name, array in self._whole._asdict().items():
                 target = array[link.rows] if name == "last_value" else array[:, link.rows]
                 target[...] = packet.arrays[name]
         return self._whole
 
     def _publish(self) -> None:
-        if self._weights_to:
-            packed = weights.Packed(self._actor.weights())
-            for channel in self._weights_to:
-                packed.send(channel)
+        if self._weights is not None:
+            self._weights.publish(self._actor.weights())

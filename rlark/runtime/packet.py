@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rlark.runtime.channel import Channel
 from rlark.runtime.component import Array
+from rlark.runtime.wire import Wire
 
 _ALIGN = 16
 
@@ -37,21 +37,21 @@ class Packet:
             for name, (shape, kind) in fields.items()
         }
 
-    def send(self, channel: Channel, upto: str | None = None) -> None:
+    def send(self, wire: Wire, upto: str | None = None) -> None:
         """Send all fields, or those up to and including one.
 
         Raises:
             PeerLost: nobody takes them.
         """
-        channel.send(self._buffer if upto is None else self._buffer[: self._ends[upto]])
+        wire.send(self._buffer if upto is None else self._buffer[: self._ends[upto]])
 
-    def receive(self, channel: Channel) -> int:
+    def receive(self, wire: Wire) -> int:
         """Receive what the peer's packet sent; `has` tells which fields came.
 
         Raises:
             PeerLost: nothing comes.
         """
-        return channel.receive_into(self._buffer)
+        return wire.receive_into(self._buffer)
 
     def has(self, length: int, field: str) -> bool:
         """Whether a received length covers a field."""

@@ -15,11 +15,11 @@ from typing import Any, NoReturn, Protocol
 from rlark.host import process
 from rlark.host.clock import SystemClock
 from rlark.host.process import ProcessId
-from rlark.runtime.channel import Channel, Endpoint, PeerLost, require_short
 from rlark.runtime.failure import Cause, RunFailed, last_lines
 from rlark.runtime.masked_log import MaskedLogs
 from rlark.runtime.rank import Rank
 from rlark.runtime.seat import CONTROL, Done, Failed, Listening, Posting, Ready
+from rlark.runtime.wire import Endpoint, PeerLost, Wire, require_short
 
 START_S = 600.0
 """How long a rank may take to load its engine; heavy libraries on a cold disk take minutes."""
@@ -48,12 +48,12 @@ class Group(Protocol):
 @dataclass
 class _Member:
     posting: Posting
-    control: Channel
+    control: Wire
     process: ProcessId | None
 
 
 class Roster:
-    """The ranks of one run, each behind a control channel."""
+    """The ranks of one run, each behind a control wire."""
 
     def __init__(
         self,

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rlark.engine import load_attribute
 from rlark.plan.plan import Plan
-from rlark.runtime.channel import PATIENCE_S, Channel, Endpoint, PeerLost, connect
 from rlark.runtime.rank import Rank
+from rlark.runtime.wire import PATIENCE_S, Endpoint, PeerLost, Wire, connect
 
 if TYPE_CHECKING:
     from rlark.runtime.component import DeviceUse, Metrics, State
@@ -108,7 +108,7 @@ class Side(Protocol):
         ...
 
 
-def take(sockets: str, component: str, rank: int) -> tuple[Channel, Posting]:
+def take(sockets: str, component: str, rank: int) -> tuple[Wire, Posting]:
     """Report to the driver and receive the posting."""
     control = connect(Path(sockets) / CONTROL, f"{component}-{rank}", "the driver")
     posting: Posting = control.receive_object()
@@ -143,7 +143,7 @@ def show_stacks_on_request() -> None:
     faulthandler.register(STACKS, file=2, all_threads=True)
 
 
-def serve(control: Channel, posting: Posting) -> None:
+def serve(control: Wire, posting: Posting) -> None:
     """Be the rank: carry out orders until there are none, and say why when that ends badly."""
     try:
         side, device = _build(control, posting)
@@ -163,7 +163,7 @@ def serve(control: Channel, posting: Posting) -> None:
         control.close()
 
 
-def _build(control: Channel, posting: Posting) -> tuple[Side, DeviceUse | None]:
+def _build(control: Wire, posting: Posting) -> tuple[Side, DeviceUse | None]:
     """Load the engine, meet the peers, make the component."""
     from rlark.runtime.trainer import Workload
 
@@ -175,7 +175,7 @@ def _build(control: Channel, posting: Posting) -> tuple[Side, DeviceUse | None]:
 class _Meeting:
     """Where the ranks of a run find each other: each Rollout and Actor listens, Envs and Rollouts call."""
 
-    def __init__(self, control: Channel, posting: Posting, num_envs: int) -> None:
+    def __init__(self, control: Wire, posting: Posting, num_envs: int) -> None:
         from rlark.runtime.exchange import columns
 
         self.rank = posting.rank
@@ -196,20 +196,20 @@ class _Meeting:
 
         return peers(self._num_envs, self.own, self._plan.world_size(component))
 
-    def call(self, component: str, ranks: set[int]) -> dict[int, Channel]:
-        """Channels to ranks that listen."""
+    def call(self, component: str, ranks: set[int]) -> dict[int, Wire]:
+        """Wires to ranks that listen."""
         names = {rank: f"{component}-{rank}" for rank in sorted(ranks)}
         return {rank: connect(self._sockets / name, self._name, name) for rank, name in names.items()}
 
-    def receive(self, count: int) -> dict[int, Channel]:
-        """Channels to the ranks that call, in the order of their ranks; nobody else is expected afterwards."""
+    def receive(self, count: int) -> dict[int, Wire]:
+        """Wires to the ranks that call, in the order of their ranks; nobody else is expected afterwards."""
         if self._endpoint is None:
             return {}
         found = dict(self._next_caller(self._endpoint) for _ in range(count))
         self._endpoint.close()
-        return dict(sorted((int(name.rpartition("-")[2]), channel) for name, channel in found.items()))
+        return dict(sorted((int(name.rpartition("-")[2]), wire) for name, wire in found.items()))
 
-    def _next_caller(self, endpoint: Endpoint) -> tuple[str, Channel]:
+    def _next_caller(self, endpoint: Endpoint) -> tuple[str, Wire]:
         """The next rank that calls, unless the driver gives the run up meanwhile."""
         readable, _, _ = select.select([endpoint.fileno(), self._control.fileno()], [], [], PATIENCE_S)
         if self._control.fileno() in readable:
@@ -225,8 +225,8 @@ def _env(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | None]
     from rlark.runtime.exchange import EnvSide, Link
 
     shared = meeting.peers("rollout")
-    channels = meeting.call("rollout", set(shared))
-    links = [Link.over(channels[rank], meeting.own, both) for rank, both in shared.items()]
+    wires = meeting.call("rollout", set(shared))
+    links = [Link.over(wires[rank], meeting.own, both) for rank, both in shared.items()]
     return EnvSide(workload.program.env(workload.config, _context(meeting, workload)), workload.shape, links), None
 
 
@@ -234,14 +234,14 @@ def _rollout(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | N
     from rlark.runtime.exchange import Link, RolloutSide
 
     learners, envs = meeting.peers("actor"), meeting.peers("env")
-    channels = meeting.call("actor", {0, *learners})
+    wires = meeting.call("actor", {0, *learners})
     callers = meeting.receive(len(envs))
     side = RolloutSide(
         workload.program.rollout(workload.config, _context(meeting, workload)),
         workload.shape,
         envs=[Link.over(callers[rank], meeting.own, both) for rank, both in envs.items()],
-        actors=[Link.over(channels[rank], meeting.own, both) for rank, both in learners.items()],
-        weights_from=channels[0],
+        actors=[Link.over(wires[rank], meeting.own, both) for rank, both in learners.items()],
+        weights_from=wires[0],
     )
     return side, None
 

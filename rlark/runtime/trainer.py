@@ -62,6 +62,7 @@ class Workload:
         shape: the sizes of the run.
         seed: the run's seed.
         device: what the configuration asks for.
+        stages: `rollout.pipeline_stage_num`: the parts in which placed environments and policy take turns.
     """
 
     program: Program[Any]
@@ -69,6 +70,7 @@ class Workload:
     shape: Shape
     seed: int
     device: str
+    stages: int = 1
 
     @classmethod
     def of(cls, program: Program[Any], plan: Plan) -> Workload:
@@ -84,14 +86,24 @@ class Workload:
             shape=program.shape(config),
             seed=_seed(plan.config, config),
             device=str(_section(plan.config, "runner").get("device") or "auto"),
+            stages=1 if plan.fused else _stages(plan.config),
         )
 
     def context(self, component: str, rank: int = 0, world_size: int = 1, threads: int = 1) -> Context:
-        """Who a component is."""
+        """Who a component is.
+
+        Args:
+            component: `actor`, `rollout` or `env`.
+            rank: as in `Context.rank`.
+            world_size: as in `Context.world_size`.
+            threads: how many may compute.
+        """
+        blocks = world_size * self.stages if component == "rollout" else world_size
         return Context(
             component=component,
             rank=rank,
             world_size=world_size,
+            num_envs=self.shape.num_envs // blocks,
             seed=self.seed,
             device=self.device,
             threads=threads,
@@ -102,6 +114,14 @@ class Workload:
 def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     section = config.get(name)
     return section if isinstance(section, Mapping) else {}
+
+
+def _stages(raw: Mapping[str, Any]) -> int:
+    """`rollout.pipeline_stage_num`, 1 by default."""
+    value = _section(raw, "rollout").get("pipeline_stage_num", 1)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"rollout.pipeline_stage_num is {value!r}; it must be a whole number from 1")
+    return value
 
 
 def _seed(raw: Mapping[str, Any], config: object) -> int:

@@ -2,55 +2,60 @@
 
 from __future__ import annotations
 
-import pickle
 import struct
+from collections.abc import Sequence
 
-from rlark.runtime.channel import Channel
+from rlark.runtime.codec import pack, unpack
 from rlark.runtime.component import Weights
+from rlark.runtime.wire import Wire
 
 _COUNT = struct.Struct("<Q")
 _ALIGN = 16
 
 
-class Packed:
-    """A snapshot of weights, ready to be sent to any number of Rollouts.
+class Publisher:
+    """Sends the weights of Actor rank 0 to every Rollout."""
 
-    Large arrays are not copied into the pickle but follow it as they are (pickle protocol 5).
-    """
+    def __init__(self, wires: Sequence[Wire]) -> None:
+        """Take the wires to the Rollouts."""
+        self._wires = wires
 
-    def __init__(self, weights: Weights) -> None:
-        """Pack what `Actor.weights` gave."""
-        buffers: list[pickle.PickleBuffer] = []
-        body = pickle.dumps(weights, protocol=5, buffer_callback=buffers.append)
-        arrays = [buffer.raw() for buffer in buffers]
+    def publish(self, weights: Weights) -> None:
+        """Send a snapshot.
+
+        Raises:
+            PeerLost: a Rollout is gone.
+        """
+        body, arrays = pack(weights)
         lengths = [len(body), *(len(array) for array in arrays)]
         head = b"".join(_COUNT.pack(number) for number in (len(lengths), *lengths))
         parts: list[bytes | memoryview] = [head, body, *arrays]
-        self._parts = [piece for part in parts for piece in (part, bytes(-len(part) % _ALIGN))]
+        pieces = [piece for part in parts for piece in (part, bytes(-len(part) % _ALIGN))]
+        for wire in self._wires:
+            wire.send(*pieces)
 
-    def send(self, channel: Channel) -> None:
-        """Send them to one Rollout.
+
+class Subscriber:
+    """Takes the weights at a Rollout."""
+
+    def __init__(self, wire: Wire) -> None:
+        """Take the wire to Actor rank 0."""
+        self._wire = wire
+
+    def receive(self) -> Weights:
+        """The next weights; their arrays are writable and this process's own.
 
         Raises:
-            PeerLost: it is gone.
+            PeerLost: none come.
         """
-        channel.send(*self._parts)
-
-
-def receive(channel: Channel) -> Weights:
-    """The weights that a peer sent; their arrays are writable and this process's own.
-
-    Raises:
-        PeerLost: none come.
-    """
-    frame = memoryview(channel.receive())
-    (count,) = _COUNT.unpack_from(frame)
-    lengths = [_COUNT.unpack_from(frame, _COUNT.size * (1 + i))[0] for i in range(count)]
-    parts, start = [], _aligned(_COUNT.size * (1 + count))
-    for length in lengths:
-        parts.append(frame[start : start + length])
-        start += _aligned(length)
-    return pickle.loads(parts[0], buffers=parts[1:])  # noqa: S301  an Actor of this run sent them
+        frame = memoryview(self._wire.receive())
+        (count,) = _COUNT.unpack_from(frame)
+        lengths = [_COUNT.unpack_from(frame, _COUNT.size * (1 + i))[0] for i in range(count)]
+        parts, start = [], _aligned(_COUNT.size * (1 + count))
+        for length in lengths:
+            parts.append(frame[start : start + length])
+            start += _aligned(length)
+        return unpack(parts[0], parts[1:])
 
 
 def _aligned(length: int) -> int:

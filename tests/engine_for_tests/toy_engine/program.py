@@ -84,7 +84,7 @@ class PointEnv:
 
     def __init__(self, config: ToyConfig, context: Context) -> None:
         note(context)
-        self._count = config.env.train.total_num_envs // context.world_size
+        self._count = context.num_envs
         self._steps_per_call = config.env.train.rollout_steps
         self._pace = config.toy.pace_s
         self._trouble = Trouble(config, context)

@@ -18,10 +18,10 @@ from rlark.plan.node import Device, Lease
 from rlark.plan.plan import Plan, RankPlacement
 from rlark.runtime import seat
 from rlark.runtime.assignment import Assignment
-from rlark.runtime.channel import PeerLost
 from rlark.runtime.placed import PlacedTrainer
 from rlark.runtime.rank import Rank
 from rlark.runtime.trainer import Workload
+from rlark.runtime.wire import PeerLost
 from rlark.spec.status import RankStatus
 
 TOYS = Path(__file__).parents[2] / "engine_for_tests"

@@ -4,12 +4,12 @@ import socket
 
 import numpy as np
 
-from rlark.runtime.channel import Channel
 from rlark.runtime.packet import Packet
+from rlark.runtime.wire import Wire
 
 
 def test_packets_carry_arrays_without_a_copy_and_may_end_early():
-    left, right = (Channel(end) for end in socket.socketpair())
+    left, right = (Wire(end) for end in socket.socketpair())
     fields = {"seen": ((3, 2), np.float32), "done": ((3,), np.bool_), "extra": ((3, 2), np.float32)}
     ours, theirs = Packet(fields), Packet(fields)
     ours.arrays["seen"][...] = np.arange(6).reshape(3, 2)

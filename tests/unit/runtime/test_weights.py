@@ -4,14 +4,14 @@ import socket
 
 import numpy as np
 
-from rlark.runtime import weights
-from rlark.runtime.channel import Channel
+from rlark.runtime.weights import Publisher, Subscriber
+from rlark.runtime.wire import Wire
 
 
 def passed(value):
-    ours, theirs = (Channel(end) for end in socket.socketpair())
-    weights.Packed(value).send(ours)
-    got = weights.receive(theirs)
+    ours, theirs = (Wire(end) for end in socket.socketpair())
+    Publisher([ours]).publish(value)
+    got = Subscriber(theirs).receive()
     ours.close()
     theirs.close()
     return got
@@ -30,16 +30,13 @@ def test_weights_arrive_as_they_were_and_are_the_receivers_own():
 
 
 def test_a_snapshot_is_packed_once_and_sent_to_many():
-    array = np.zeros(4)
-    packed = weights.Packed({"w": array})
-    seen = []
-    for _ in range(2):
-        ours, theirs = (Channel(end) for end in socket.socketpair())
-        packed.send(ours)
-        seen.append(weights.receive(theirs)["w"].tolist())
-        ours.close()
-        theirs.close()
+    pairs = [[Wire(end) for end in socket.socketpair()] for _ in range(2)]
+    Publisher([ours for ours, _ in pairs]).publish({"w": np.zeros(4)})
+    seen = [Subscriber(theirs).receive()["w"].tolist() for _, theirs in pairs]
     assert seen == [[0, 0, 0, 0]] * 2
+    for pair in pairs:
+        for wire in pair:
+            wire.close()
 
 
 def test_anything_that_pickles_can_be_weights():

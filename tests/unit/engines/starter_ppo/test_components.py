@@ -12,7 +12,7 @@ from rlark.runtime.trainer import FusedTrainer, Workload
 
 
 def context(component: str, rank: int = 0, world_size: int = 1) -> Context:
-    return Context(component, rank, world_size, 7, "cpu", 1, logging.getLogger("test"))
+    return Context(component, rank, world_size, 8 // world_size, 7, "cpu", 1, logging.getLogger("test"))
 
 
 def test_the_shape_is_the_configurations(make_config):

@@ -252,6 +252,6 @@ def test_what_belongs_to_the_other_algorithm_is_named(make_config, sections, sai
 def test_apart_it_is_refused_in_words(configure):
     assert ENGINE.fused_only == ONE_PROCESS == ("sac",)
     assert ENGINE.tasks == TASKS
-    context = Context("actor", 0, 1, 7, "cpu", 1, logging.getLogger("test"))
+    context = Context("actor", 0, 1, 8, 7, "cpu", 1, logging.getLogger("test"))
     with pytest.raises(ValueError, match="sac learns in one process only: place actor, rollout and env on one"):
         PROGRAM.actor(configure(), context)

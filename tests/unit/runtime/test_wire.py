@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlark.runtime.channel import Channel, Endpoint, PeerLost, connect
+from rlark.runtime.wire import Endpoint, PeerLost, Wire, connect
 
 
 @pytest.fixture
 def pair():
-    left, right = (Channel(end, peer=name) for end, name in zip(socket.socketpair(), ("right", "left"), strict=True))
+    left, right = (Wire(end, peer=name) for end, name in zip(socket.socketpair(), ("right", "left"), strict=True))
     yield left, right
     left.close()
     right.close()
@@ -54,20 +54,20 @@ def test_the_end_of_a_peer_is_told_with_its_name(pair):
 
 def test_a_peer_that_dies_within_a_frame_is_lost_too():
     ours, theirs = socket.socketpair()
-    channel = Channel(ours, peer="env-0")
+    wire = Wire(ours, peer="env-0")
     theirs.sendall((100).to_bytes(8, "little") + b"only this")
     theirs.close()
     with pytest.raises(PeerLost, match="env-0 hung up"):
-        channel.receive()
-    channel.close()
+        wire.receive()
+    wire.close()
 
 
 def test_a_silent_peer_is_not_waited_for_without_end():
     ours, theirs = socket.socketpair()
-    channel = Channel(ours, peer="actor-0", patience_s=0.05)
+    wire = Wire(ours, peer="actor-0", patience_s=0.05)
     with pytest.raises(PeerLost, match=r"actor-0 was silent for 0\.05 s"):
-        channel.receive()
-    channel.close()
+        wire.receive()
+    wire.close()
     theirs.close()
 
 
@@ -81,14 +81,14 @@ def test_a_frame_that_was_not_agreed_is_refused(pair):
 def test_peers_meet_by_name_and_the_kernel_says_who_calls(tmp_path: Path):
     endpoint = Endpoint(tmp_path / "rollout-0")
     caller = connect(tmp_path / "rollout-0", "env-3", "rollout-0")
-    name, channel = endpoint.accept()
-    assert (name, channel.peer, caller.peer) == ("env-3", "env-3", "rollout-0")
-    assert channel.peer_pid == os.getpid()
+    name, wire = endpoint.accept()
+    assert (name, wire.peer, caller.peer) == ("env-3", "env-3", "rollout-0")
+    assert wire.peer_pid == os.getpid()
     endpoint.close()
     caller.send(b"still there")
-    assert channel.receive() == b"still there"
+    assert wire.receive() == b"still there"
     caller.close()
-    channel.close()
+    wire.close()
 
 
 def test_nobody_comes_and_nobody_listens(tmp_path: Path):

@@ -1,7 +1,8 @@
 """A wire between two processes of a run: frames of bytes over a Unix socket.
 
 A frame is eight bytes of length and then that many bytes. The socket itself gives the rest: a full
-buffer holds the sender back, and the end of the stream tells that the peer is gone.
+buffer holds the sender back, and the end of the stream tells that the peer is gone. An open file
+(a piece of shared memory, say) can be handed over too.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ _BUFFER = 1 << 20
 
 
 class PeerLost(Exception):
-    """The process at the other end of a channel is gone, or silent for too long."""
+    """The process at the other end of a wire is gone, or silent for too long."""
 
 
-class Channel:
+class Wire:
     """One end of a wire to one peer. Not for two threads at a time."""
 
     def __init__(
@@ -35,7 +36,7 @@ class Channel:
         """Take over a connected stream socket.
 
         Args:
-            connection: the socket; it is closed with the channel.
+            connection: the socket; it is closed with the wire.
             peer: who is at the other end, for messages.
             patience_s: seconds to wait for it at most.
         """
@@ -112,6 +113,31 @@ class Channel:
         """What `send_object` sent."""
         return pickle.loads(self.receive())  # noqa: S301  the peer is a process of this run, in a private folder
 
+    def send_descriptor(self, descriptor: int) -> None:
+        """Hand an open file over; the peer gets a descriptor of its own.
+
+        Raises:
+            PeerLost: nobody takes it.
+        """
+        try:
+            socket.send_fds(self._socket, [b"\0"], [descriptor])
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def receive_descriptor(self) -> int:
+        """The open file that the peer hands over next; the caller closes it.
+
+        Raises:
+            PeerLost: none comes.
+        """
+        try:
+            told, descriptors, _, _ = socket.recv_fds(self._socket, 1, 1)
+        except OSError as error:
+            raise self._lost(error) from error
+        if not told or not descriptors:
+            raise PeerLost(f"{self.peer} hung up: its process ended")
+        return descriptors[0]
+
     def close(self) -> None:
         """Hang up; the peer sees the end of the stream. Closing twice is harmless."""
         with contextlib.suppress(OSError):
@@ -162,8 +188,8 @@ class Endpoint:
         """The listening descriptor, for `selectors`."""
         return self._socket.fileno()
 
-    def accept(self, patience_s: float | None = None) -> tuple[str, Channel]:
-        """Meet the next peer: the name it gave, and the channel to it.
+    def accept(self, patience_s: float | None = None) -> tuple[str, Wire]:
+        """Meet the next peer: the name it gave, and the wire to it.
 
         Args:
             patience_s: seconds to wait; the endpoint's own by default.
@@ -177,16 +203,16 @@ class Endpoint:
             connection, _ = self._socket.accept()
         except TimeoutError:
             raise PeerLost(f"nobody came to {self._path.name} within {limit:g} s") from None
-        channel = Channel(connection, patience_s=self._patience_s)
-        channel.peer = channel.receive().decode()
-        return channel.peer, channel
+        wire = Wire(connection, patience_s=self._patience_s)
+        wire.peer = wire.receive().decode()
+        return wire.peer, wire
 
     def close(self) -> None:
-        """Stop listening; channels live on."""
+        """Stop listening; wires live on."""
         self._socket.close()
 
 
-def connect(path: Path, name: str, peer: str, patience_s: float = PATIENCE_S) -> Channel:
+def connect(path: Path, name: str, peer: str, patience_s: float = PATIENCE_S) -> Wire:
     """Meet the peer that listens at a path.
 
     Args:
@@ -205,9 +231,9 @@ def connect(path: Path, name: str, peer: str, patience_s: float = PATIENCE_S) ->
     except OSError as error:
         connection.close()
         raise PeerLost(f"{peer} does not answer at {path.name}: {error.strerror}") from error
-    channel = Channel(connection, peer, patience_s)
-    channel.send(name.encode())
-    return channel
+    wire = Wire(connection, peer, patience_s)
+    wire.send(name.encode())
+    return wire
 
 
 def require_short(path: Path) -> None:
