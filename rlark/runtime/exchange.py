@@ -1,15 +1,17 @@
 """The three sides of a placed iteration, and how the environments' columns are shared out.
 
-All environments of a run are columns 0..N-1. Each component splits them over its ranks in
-consecutive blocks; two ranks are linked where their blocks meet:
+With `rollout.pipeline_stage_num` of S, the environments of a run are S stages of N/S columns. Of
+each stage, every component's ranks own consecutive even blocks; two ranks are linked where their
+blocks meet:
 
-    Env e      --- observation, reward, ends of N/E columns, every step --->  Rollout r
-    Env e      <-- actions of the columns both own, every step -------------  Rollout r
-    Rollout r  --- a whole rollout of the columns both own ---------------->  Actor a
-    Rollout r  <-- weights, once an iteration ------------------------------  Actor 0
+    Env e      --- observation, reward, ends of its columns, every step ----->  Rollout r
+    Env e      <-- actions of the columns both own, every step ---------------  Rollout r
+    Rollout r  --- a whole rollout of the columns both own ------------------>  Actor a
+    Rollout r  <-- weights, once an iteration --------------------------------  Actor 0
 
-The calls on each component come in the same order as in `FusedTrainer.iterate`, so that with one
-rank each both give the same bytes.
+The stages take turns: while an Env steps one, its Rollout decides for the next. With one stage and
+one rank each, the calls on each component come in the same order as in `FusedTrainer.iterate`, so
+that both give the same bytes.
 """
 
 from __future__ import annotations
@@ -20,14 +22,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlark.runtime.component import Actor, Env, FloatArray, Metrics, Rollout, Shape, State, Step
-from rlark.runtime.packet import Packet
+from rlark.runtime.packet import Fields, Incoming, Outgoing
+from rlark.runtime.trainer import averaged
 from rlark.runtime.trajectory import Trajectory, TrajectoryBuffer, bootstrap_of
 from rlark.runtime.weights import Publisher, Subscriber
 from rlark.runtime.wire import Wire
 
 
 def columns(num_envs: int, rank: int, world_size: int) -> range:
-    """The environments that one rank of a component owns.
+    """The environments of a stage that one rank of a component owns.
 
     Raises:
         ValueError: they cannot be shared out evenly.
@@ -36,6 +39,18 @@ def columns(num_envs: int, rank: int, world_size: int) -> range:
     if rest or not share:
         raise ValueError(f"{num_envs} environments cannot be shared evenly by {world_size} ranks")
     return range(rank * share, (rank + 1) * share)
+
+
+def stage_size(num_envs: int, stages: int) -> int:
+    """The environments of one stage.
+
+    Raises:
+        ValueError: they cannot be shared out evenly.
+    """
+    size, rest = divmod(num_envs, stages)
+    if rest or not size:
+        raise ValueError(f"{num_envs} environments cannot be shared evenly by {stages} pipeline stages")
+    return size
 
 
 def peers(num_envs: int, own: range, world_size: int) -> dict[int, range]:
@@ -47,11 +62,11 @@ def peers(num_envs: int, own: range, world_size: int) -> dict[int, range]:
 
 @dataclass(frozen=True)
 class Link:
-    """A wire to a peer and the columns that pass over it.
+    """A wire to a peer and the columns of a stage that pass over it.
 
     Attributes:
         wire: the wire.
-        rows: where those columns stand in this rank's own arrays.
+        rows: where those columns stand in this rank's own arrays of the stage.
     """
 
     wire: Wire
@@ -68,145 +83,148 @@ class Link:
         return int(self.rows.stop - self.rows.start)
 
 
-def _step_packet(count: int, shape: Shape) -> Packet:
-    return Packet(
-        {
-            "observation": ((count, shape.observation_size), np.float32),
-            "reward": ((count,), np.float32),
-            "terminated": ((count,), np.bool_),
-            "truncated": ((count,), np.bool_),
-            "final_observation": ((count, shape.observation_size), np.float32),  # only where one was truncated
-        }
-    )
+def _step_fields(count: int, shape: Shape) -> Fields:
+    return {
+        "observation": ((count, shape.observation_size), np.float32),
+        "reward": ((count,), np.float32),
+        "terminated": ((count,), np.bool_),
+        "truncated": ((count,), np.bool_),
+        "final_observation": ((count, shape.observation_size), np.float32),  # only where one was truncated
+    }
 
 
-def _action_packet(count: int, shape: Shape) -> Packet:
-    return Packet({"action": ((count, shape.action_size), np.float32)})
+def _action_fields(count: int, shape: Shape) -> Fields:
+    return {"action": ((count, shape.action_size), np.float32)}
 
 
-def _trajectory_packet(count: int, shape: Shape) -> Packet:
+def _trajectory_fields(count: int, shape: Shape) -> Fields:
     empty = Trajectory.empty(0, count, shape.observation_size, shape.action_size)
     fields = {name: ((shape.steps, *array.shape[1:]), array.dtype.type) for name, array in empty._asdict().items()}
-    fields["last_value"] = ((count,), np.float32)
-    return Packet(fields)
+    return fields | {"last_value": ((count,), np.float32)}
 
 
-class EnvSide:
-    """An Env rank: does what its Rollouts decide and tells them what came of it."""
+class _EnvStage:
+    """The environments of one stage on an Env rank."""
 
     def __init__(self, env: Env, shape: Shape, rollouts: Sequence[Link]) -> None:
-        """Take the environments and the links to the Rollouts that decide for them."""
-        self._env = env
-        self._steps = shape.steps
-        self._links = [(link, _step_packet(link.count, shape), _action_packet(link.count, shape)) for link in rollouts]
+        self.env = env
+        self._tells = [(link, Outgoing(link.wire, _step_fields(link.count, shape))) for link in rollouts]
         total = sum(link.count for link in rollouts)
         self._action: FloatArray = np.zeros((total, shape.action_size), np.float32)
 
+    def meet(self, shape: Shape) -> None:
+        """Learn where the actions will lie."""
+        self._hears = [(link, Incoming(link.wire, _action_fields(link.count, shape))) for link, _ in self._tells]
+
     def begin(self) -> None:
         """Start every environment and show the Rollouts what is seen."""
-        observation = self._env.reset()
-        for link, packet, _ in self._links:
-            packet.arrays["observation"][...] = observation[link.rows]
-            packet.send(link.wire, upto="observation")
+        observation = self.env.reset()
+        for link, packet in self._tells:
+            packet.open()["observation"][...] = observation[link.rows]
+            packet.send(upto="observation")
 
-    def iterate(self) -> Metrics:
-        """Take all steps of one rollout."""
-        for _ in range(self._steps):
-            self._tell(self._env.step(self._receive_action()))
-        return self._env.metrics()
+    def step(self) -> None:
+        """Do what was decided and tell what came of it."""
+        for _, packet in self._hears:
+            packet.receive()
+        step = self.env.step(self._decided())
+        for _, packet in self._hears:
+            packet.release()
+        self._tell(step)
 
-    def state(self) -> State:
-        """The environments' own state."""
-        return self._env.state()
-
-    def restore(self, state: State) -> None:
-        """Continue from there; the Rollouts restore what was seen last."""
-        self._env.restore(state)
-
-    def _receive_action(self) -> FloatArray:
-        if len(self._links) == 1:
-            link, _, packet = self._links[0]
-            packet.receive(link.wire)
-            return packet.arrays["action"]
-        for link, _, packet in self._links:
-            packet.receive(link.wire)
+    def _decided(self) -> FloatArray:
+        if len(self._hears) == 1:
+            return self._hears[0][1].arrays["action"]
+        for link, packet in self._hears:
             self._action[link.rows] = packet.arrays["action"]
         return self._action
 
     def _tell(self, step: Step) -> None:
         upto = "final_observation" if np.count_nonzero(step.truncated) else "truncated"
-        for link, packet, _ in self._links:
-            arrays, rows = packet.arrays, link.rows
+        for link, packet in self._tells:
+            arrays, rows = packet.open(), link.rows
             arrays["observation"][...] = step.observation[rows]
             arrays["reward"][...] = step.reward[rows]
             arrays["terminated"][...] = step.terminated[rows]
             arrays["truncated"][...] = step.truncated[rows]
             if upto == "final_observation":
                 arrays["final_observation"][...] = step.final_observation[rows]
-            packet.send(link.wire, upto)
+            packet.send(upto)
 
 
-class RolloutSide:
-    """A Rollout rank: decides for its environments and keeps the record of it."""
+class EnvSide:
+    """An Env rank: does what its Rollouts decide and tells them what came of it."""
 
-    def __init__(
-        self, rollout: Rollout, shape: Shape, envs: Sequence[Link], actors: Sequence[Link], weights_from: Wire
-    ) -> None:
-        """Take the policy, the links to the Env ranks and Actor ranks, and the wire weights come by."""
+    def __init__(self, envs: Sequence[Env], shape: Shape, rollouts: Sequence[Link]) -> None:
+        """Take the environments of each stage, and the links to the Rollouts that decide for them."""
+        self._steps = shape.steps
+        self._stages = [_EnvStage(env, shape, rollouts) for env in envs]
+        for stage in self._stages:  # once all have told the peers where steps lie, hear from them where actions do
+            stage.meet(shape)
+
+    def begin(self) -> None:
+        """Start every environment and show the Rollouts what is seen."""
+        for stage in self._stages:
+            stage.begin()
+
+    def iterate(self) -> Metrics:
+        """Take all steps of one rollout."""
+        for _ in range(self._steps):
+            for stage in self._stages:
+                stage.step()
+        return averaged([stage.env.metrics() for stage in self._stages])
+
+    def state(self) -> list[State]:
+        """The environments' own states, one for each stage."""
+        return [stage.env.state() for stage in self._stages]
+
+    def restore(self, states: Sequence[State]) -> None:
+        """Continue from there; the Rollouts restore what was seen last."""
+        for stage, state in zip(self._stages, states, strict=True):
+            stage.env.restore(state)
+
+
+class _RolloutStage:
+    """The columns of one stage on a Rollout rank."""
+
+    def __init__(self, rollout: Rollout, shape: Shape, envs: Sequence[Link], actors: Sequence[Link]) -> None:
         count = sum(link.count for link in envs)
         self._rollout = rollout
-        self._steps = shape.steps
-        self._envs = [(link, _step_packet(link.count, shape), _action_packet(link.count, shape)) for link in envs]
-        self._actors = [(link, _trajectory_packet(link.count, shape)) for link in actors]
-        self._weights = Subscriber(weights_from)
+        self._hears = [(link, Incoming(link.wire, _step_fields(link.count, shape))) for link in envs]
+        self._hands = [(link, Outgoing(link.wire, _trajectory_fields(link.count, shape))) for link in actors]
         self._buffer = TrajectoryBuffer(shape.steps, count, shape.observation_size, shape.action_size)
-        self._observation: FloatArray = np.zeros((count, shape.observation_size), np.float32)
+        self.observation: FloatArray = np.zeros((count, shape.observation_size), np.float32)
         self._step = Step(
-            observation=self._observation,
+            observation=self.observation,
             reward=np.zeros(count, np.float32),
             terminated=np.zeros(count, np.bool_),
             truncated=np.zeros(count, np.bool_),
-            final_observation=np.zeros_like(self._observation),
+            final_observation=np.zeros_like(self.observation),
         )
 
+    def meet(self, shape: Shape) -> None:
+        """Tell the Envs where the actions will lie."""
+        self._tells = [(link, Outgoing(link.wire, _action_fields(link.count, shape))) for link, _ in self._hears]
+
     def begin(self) -> None:
-        """Take the first weights and see where the environments start."""
-        self._load()
-        for link, packet, _ in self._envs:
-            packet.receive(link.wire)
-            self._observation[link.rows] = packet.arrays["observation"]
+        """See where the environments start."""
+        for link, packet in self._hears:
+            packet.receive()
+            self.observation[link.rows] = packet.arrays["observation"]
+            packet.release()
 
-    def iterate(self) -> Metrics:
-        """Decide for one rollout, hand it to the Actors and load what they learned."""
-        rollout, buffer = self._rollout, self._buffer
-        for _ in range(self._steps):
-            action = buffer.decide(rollout.act(buffer.observe(self._observation)))
-            for link, _, packet in self._envs:
-                packet.arrays["action"][...] = action[link.rows]
-                packet.send(link.wire)
-            step = self._receive_step()
-            buffer.outcome(step, bootstrap_of(rollout, step))
-        self._hand_over(buffer.finish(rollout.value(self._observation)))
-        self._load()
-        return {}
+    def decide(self) -> None:
+        """Decide about what was seen last."""
+        action = self._buffer.decide(self._rollout.act(self._buffer.observe(self.observation)))
+        for link, packet in self._tells:
+            packet.open()["action"][...] = action[link.rows]
+            packet.send()
 
-    def state(self) -> State:
-        """The policy's own state, and what was seen last."""
-        return {"rollout": self._rollout.state(), "observation": self._observation.copy()}
-
-    def restore(self, state: State) -> None:
-        """Continue from there, with weights that the Actor sends after restoring its own."""
-        self._rollout.restore(state["rollout"])
-        self._observation[...] = state["observation"]
-        self._load()
-
-    def _load(self) -> None:
-        self._rollout.load(self._weights.receive())
-
-    def _receive_step(self) -> Step:
+    def see(self) -> None:
+        """See what came of it."""
         step = self._step
-        for link, packet, _ in self._envs:
-            length = packet.receive(link.wire)
+        for link, packet in self._hears:
+            length = packet.receive()
             arrays, rows = packet.arrays, link.rows
             step.observation[rows] = arrays["observation"]
             step.reward[rows] = arrays["reward"]
@@ -214,25 +232,92 @@ class RolloutSide:
             step.truncated[rows] = arrays["truncated"]
             final = "final_observation" if packet.has(length, "final_observation") else "observation"
             step.final_observation[rows] = arrays[final]
-        return step
+            packet.release()
+        self._buffer.outcome(step, bootstrap_of(self._rollout, step))
 
-    def _hand_over(self, trajectory: Trajectory) -> None:
-        for link, packet in self._actors:
+    def hand_over(self) -> None:
+        """Give the rollout to the Actors."""
+        trajectory = self._buffer.finish(self._rollout.value(self.observation))
+        for link, packet in self._hands:
+            arrays = packet.open()
             for name, array in trajectory._asdict().items():
-                packet.arrays[name][...] = array[link.rows] if name == "last_value" else array[:, link.rows]
-            packet.send(link.wire)
+                arrays[name][...] = array[link.rows] if name == "last_value" else array[:, link.rows]
+            packet.send()
+
+
+class RolloutSide:
+    """A Rollout rank: decides for its environments and keeps the record of it."""
+
+    def __init__(
+        self,
+        rollout: Rollout,
+        shape: Shape,
+        stages: int,
+        *,
+        envs: Sequence[Link],
+        actors: Sequence[Link],
+        weights_from: Wire,
+    ) -> None:
+        """Take the policy, the links to the Env ranks and Actor ranks, and the wire weights come by."""
+        self._rollout = rollout
+        self._steps = shape.steps
+        self._stages = [_RolloutStage(rollout, shape, envs, actors) for _ in range(stages)]
+        for stage in self._stages:
+            stage.meet(shape)
+        self._weights = Subscriber(weights_from)
+
+    def begin(self) -> None:
+        """Take the first weights and see where the environments start."""
+        self._load()
+        for stage in self._stages:
+            stage.begin()
+
+    def iterate(self) -> Metrics:
+        """Decide for one rollout, hand it to the Actors and load what they learned."""
+        for step in range(self._steps):
+            for stage in self._stages:
+                if step:
+                    stage.see()
+                stage.decide()
+        for stage in self._stages:
+            stage.see()
+        for stage in self._stages:
+            stage.hand_over()
+        self._load()
+        return {}
+
+    def state(self) -> State:
+        """The policy's own state, and what was seen last: [stages, N, O]."""
+        seen = np.stack([stage.observation for stage in self._stages])
+        return {"rollout": self._rollout.state(), "observation": seen}
+
+    def restore(self, state: State) -> None:
+        """Continue from there, with weights that the Actor sends after restoring its own."""
+        self._rollout.restore(state["rollout"])
+        for stage, seen in zip(self._stages, state["observation"], strict=True):
+            stage.observation[...] = seen
+        self._load()
+
+    def _load(self) -> None:
+        self._rollout.load(self._weights.receive())
 
 
 class ActorSide:
     """An Actor rank: learns from its columns; rank 0 publishes the weights."""
 
-    def __init__(self, actor: Actor, shape: Shape, rollouts: Sequence[Link], weights_to: Sequence[Wire]) -> None:
+    def __init__(
+        self, actor: Actor, shape: Shape, stages: int, *, rollouts: Sequence[Link], weights_to: Sequence[Wire]
+    ) -> None:
         """Take the policy, the links to the Rollouts, and the wires weights go by (none but for rank 0)."""
         self._actor = actor
-        self._links = [(link, _trajectory_packet(link.count, shape)) for link in rollouts]
+        self._hears = [
+            (stage, link, Incoming(link.wire, _trajectory_fields(link.count, shape)))
+            for link in rollouts
+            for stage in range(stages)
+        ]
         self._weights = Publisher(weights_to) if weights_to else None
-        count = sum(link.count for link in rollouts)
-        self._whole = Trajectory.empty(shape.steps, count, shape.observation_size, shape.action_size)
+        self._count = sum(link.count for link in rollouts)
+        self._whole = Trajectory.empty(shape.steps, stages * self._count, shape.observation_size, shape.action_size)
 
     def begin(self) -> None:
         """Publish the first weights."""
@@ -241,6 +326,8 @@ class ActorSide:
     def iterate(self) -> Metrics:
         """Learn from one rollout and publish."""
         metrics = self._actor.update(self._receive_trajectory())
+        for _, _, packet in self._hears:
+            packet.release()
         self._publish()
         return metrics
 
@@ -254,14 +341,16 @@ class ActorSide:
         self._publish()
 
     def _receive_trajectory(self) -> Trajectory:
-        if len(self._links) == 1:
-            link, packet = self._links[0]
-            packet.receive(link.wire)
+        if len(self._hears) == 1:
+            _, _, packet = self._hears[0]
+            packet.receive()
             return Trajectory(**packet.arrays)
-        for link, packet in self._links:
-            packet.receive(link.wire)
+        for stage, link, packet in self._hears:
+            packet.receive()
+            start = stage * self._count
+            rows = slice(start + link.rows.start, start + link.rows.stop)
             for name, array in self._whole._asdict().items():
-                target = array[link.rows] if name == "last_value" else array[:, link.rows]
+                target = array[rows] if name == "last_value" else array[:, rows]
                 target[...] = packet.arrays[name]
         return self._whole
 

@@ -139,7 +139,7 @@ def _placed(assignment: Assignment, engine: Engine, stop: Stop) -> Iterator[tupl
         trainer = PlacedTrainer(assignment, engine.program, group)
         try:
             workload = _workload(assignment, engine)  # while the ranks load theirs
-            _write_ranks(assignment, fused=False, ranks=trainer.gather(workload.shape))
+            _write_ranks(assignment, fused=False, ranks=trainer.gather(workload.shape, workload.stages))
             yield workload, trainer
         finally:
             trainer.close()

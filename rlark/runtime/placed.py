@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +15,7 @@ from rlark.errors import UsageError
 from rlark.host.ports import free_ports
 from rlark.runtime.assignment import Assignment
 from rlark.runtime.component import DeviceUse, Metrics, Shape, State
-from rlark.runtime.exchange import columns
+from rlark.runtime.exchange import columns, stage_size
 from rlark.runtime.masked_log import MaskedLogs
 from rlark.runtime.rank import Rank, rank_env, rank_status, ranks_of
 from rlark.runtime.roster import Group, Roster
@@ -47,21 +48,21 @@ class PlacedTrainer:
         postings = [(rank, partial(_posting, assignment, program, rank, logs)) for rank in ranks]
         self._roster = Roster(group, postings, logs)
         self._device = DeviceUse("cpu", "", cuda_requested=False)
-        self._size = (0, 0)
+        self._size, self._stages = (0, 0), 1
 
-    def gather(self, shape: Shape) -> list[RankStatus]:
+    def gather(self, shape: Shape, stages: int = 1) -> list[RankStatus]:
         """Wait until every rank is built: how each really runs.
+
+        Args:
+            shape: of the run.
+            stages: in which environments and policy take turns.
 
         Raises:
             RunFailed: one could not be built.
-            UsageError: the environments cannot be shared out over the ranks.
+            UsageError: the environments cannot be shared out over stages and ranks.
         """
-        for component, ranks in self._ranks.items():
-            try:
-                columns(shape.num_envs, 0, len(ranks))
-            except ValueError as error:
-                raise UsageError(f"{component}: {error}", hint="change total_num_envs or the placement") from None
-        self._size = (shape.num_envs, shape.observation_size)
+        require_even(shape.num_envs, stages, {name: len(ranks) for name, ranks in self._ranks.items()})
+        self._size, self._stages = (shape.num_envs, shape.observation_size), stages
         ready = self._roster.gather()
         self._device = ready[self._ranks["actor"][0]].device or self._device
         processes = self._roster.processes
@@ -81,25 +82,31 @@ class PlacedTrainer:
         return averaged(self._of("env", metrics)) | self._of("actor", metrics)[0]
 
     def state(self) -> State:
-        """Everything needed to continue."""
+        """Everything needed to continue; the state of Actor rank 0 stands for all of them."""
         states = self._roster.order("state")
         rollouts = self._of("rollout", states)
+        seen = np.concatenate([state["observation"] for state in rollouts], axis=1)  # [stages, N / stages, O]
         return {
-            "actor": self._of("actor", states),
+            "actor": self._of("actor", states)[:1],
             "rollout": [state["rollout"] for state in rollouts],
-            "env": self._of("env", states),
-            "observation": np.concatenate([state["observation"] for state in rollouts]),
+            "env": [stage for rank in self._of("env", states) for stage in rank],
+            "observation": seen.reshape(self._size),
         }
 
     def restore(self, state: State) -> None:
-        """Continue from there."""
-        require_same_ranks(state, {name: len(ranks) for name, ranks in self._ranks.items()})
+        """Continue from there, with any number of Actor ranks."""
+        ranks = {name: len(ranks) for name, ranks in self._ranks.items()}
+        envs, stages = ranks["env"], self._stages
+        require_same_ranks(state, {"rollout": ranks["rollout"], "env": envs * stages})
         require_same_size(state, self._size)
-        observations = np.split(np.asarray(state["observation"]), len(self._ranks["rollout"]))
-        rollouts = [
-            {"rollout": own, "observation": seen} for own, seen in zip(state["rollout"], observations, strict=True)
-        ]
-        states = {"actor": state["actor"], "rollout": rollouts, "env": state["env"]}
+        seen = np.asarray(state["observation"]).reshape(stages, -1, self._size[1])
+        shares = np.split(seen, ranks["rollout"], axis=1)
+        rollouts = [{"rollout": own, "observation": share} for own, share in zip(state["rollout"], shares, strict=True)]
+        states = {
+            "actor": state["actor"][:1] * ranks["actor"],
+            "rollout": rollouts,
+            "env": [state["env"][rank * stages : (rank + 1) * stages] for rank in range(envs)],
+        }
         arguments = {rank: (states[name][rank.rank],) for name, ranks in self._ranks.items() for rank in ranks}
         self._roster.order("restore", arguments)
 
@@ -114,6 +121,26 @@ class PlacedTrainer:
     def _of(self, component: str, values: dict[Rank, T]) -> list[T]:
         """What the ranks of a component answered, in the order of their numbers."""
         return [values[rank] for rank in self._ranks[component]]
+
+
+def require_even(num_envs: int, stages: int, ranks: Mapping[str, int]) -> None:
+    """Refuse environments that cannot be shared out over the stages and each component's ranks.
+
+    Raises:
+        UsageError: says which component, and what to change.
+    """
+    try:
+        size = stage_size(num_envs, stages)
+    except ValueError as error:
+        raise UsageError(
+            f"rollout.pipeline_stage_num: {error}", hint="change env.train.total_num_envs or the number of stages"
+        ) from None
+    for component, count in ranks.items():
+        try:
+            columns(size, 0, count)
+        except ValueError as error:
+            of = f" (those of one of {stages} pipeline stages)" if stages > 1 else ""
+            raise UsageError(f"{component}: {error}{of}", hint="change total_num_envs or the placement") from None
 
 
 def _posting(assignment: Assignment, program: str, rank: Rank, logs: MaskedLogs, sockets: str) -> Posting:

@@ -21,7 +21,7 @@ from rlark.runtime.rank import Rank
 from rlark.runtime.wire import PATIENCE_S, Endpoint, PeerLost, Wire, connect
 
 if TYPE_CHECKING:
-    from rlark.runtime.component import DeviceUse, Metrics, State
+    from rlark.runtime.component import DeviceUse, Metrics
     from rlark.runtime.trainer import Workload
 
 CONTROL = "control"
@@ -99,11 +99,11 @@ class Side(Protocol):
         """This rank's part of one iteration."""
         ...
 
-    def state(self) -> State:
-        """What this rank needs to continue."""
+    def state(self) -> Any:
+        """What this rank needs to continue: plain values and arrays."""
         ...
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: Any) -> None:
         """Continue from there."""
         ...
 
@@ -165,17 +165,26 @@ def serve(control: Wire, posting: Posting) -> None:
 
 def _build(control: Wire, posting: Posting) -> tuple[Side, DeviceUse | None]:
     """Load the engine, meet the peers, make the component."""
+    from rlark.runtime.exchange import stage_size
     from rlark.runtime.trainer import Workload
 
     program: Any = load_attribute(posting.program)
     workload = Workload.of(program, posting.plan)
-    return _BUILDERS[posting.rank.component](_Meeting(control, posting, workload.shape.num_envs), workload)
+    size = stage_size(workload.shape.num_envs, workload.stages)
+    return _BUILDERS[posting.rank.component](_Meeting(control, posting, size), workload)
 
 
 class _Meeting:
     """Where the ranks of a run find each other: each Rollout and Actor listens, Envs and Rollouts call."""
 
     def __init__(self, control: Wire, posting: Posting, num_envs: int) -> None:
+        """Listen, once everybody does.
+
+        Args:
+            control: to the driver.
+            posting: who this is.
+            num_envs: environments of a stage.
+        """
         from rlark.runtime.exchange import columns
 
         self.rank = posting.rank
@@ -227,7 +236,13 @@ def _env(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | None]
     shared = meeting.peers("rollout")
     wires = meeting.call("rollout", set(shared))
     links = [Link.over(wires[rank], meeting.own, both) for rank, both in shared.items()]
-    return EnvSide(workload.program.env(workload.config, _context(meeting, workload)), workload.shape, links), None
+    rank, stages = meeting.rank, workload.stages
+    contexts = [
+        workload.context("env", rank.rank * stages + stage, rank.world_size * stages, rank.threads)
+        for stage in range(stages)
+    ]
+    envs = [workload.program.env(workload.config, context) for context in contexts]
+    return EnvSide(envs, workload.shape, links), None
 
 
 def _rollout(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | None]:
@@ -239,6 +254,7 @@ def _rollout(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | N
     side = RolloutSide(
         workload.program.rollout(workload.config, _context(meeting, workload)),
         workload.shape,
+        workload.stages,
         envs=[Link.over(callers[rank], meeting.own, both) for rank, both in envs.items()],
         actors=[Link.over(wires[rank], meeting.own, both) for rank, both in learners.items()],
         weights_from=wires[0],
@@ -256,6 +272,7 @@ def _actor(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | Non
     side = ActorSide(
         actor,
         workload.shape,
+        workload.stages,
         rollouts=[Link.over(callers[rank], meeting.own, both) for rank, both in shared.items()],
         weights_to=list(callers.values()) if publishes else [],
     )

@@ -32,7 +32,11 @@ class Trainer(Protocol):
         ...
 
     def state(self) -> State:
-        """Everything needed to continue: `{"actor": [rank states], "rollout": [...], "env": [...], "observation"}`."""
+        """Everything needed to continue: `{"actor": [state], "rollout": [...], "env": [...], "observation": [N, O]}`.
+
+        One state for each Rollout rank and for each Env (of each stage of each Env rank); that of Actor rank 0
+        stands for all Actor ranks, which hold the same.
+        """
         ...
 
     def restore(self, state: State) -> None:

@@ -66,12 +66,17 @@ def placed() -> Callable[..., AbstractContextManager[tuple[PlacedTrainer, list[R
 
     @contextmanager
     def run(
-        assignment: Assignment, *, rank: Callable[[Rank, str], None] = be_a_rank, missing: str = ""
+        assignment: Assignment,
+        *,
+        rank: Callable[[Rank, str], None] = be_a_rank,
+        missing: str = "",
+        program: str = PROGRAM,
     ) -> Iterator[tuple[PlacedTrainer, list[RankStatus]]]:
         group = Threads(rank, missing)
-        trainer = PlacedTrainer(assignment, PROGRAM, group)
+        trainer = PlacedTrainer(assignment, program, group)
         try:
-            yield trainer, trainer.gather(Workload.of(load_attribute(PROGRAM), assignment.plan).shape)
+            workload = Workload.of(load_attribute(program), assignment.plan)
+            yield trainer, trainer.gather(workload.shape, workload.stages)
         finally:
             trainer.close()
             group.join()
