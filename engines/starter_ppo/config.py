@@ -138,21 +138,13 @@ class Rollout(Section):
     """The policy as it acts.
 
     Attributes:
-        pipeline_stage_num: 1; environments and policy take turns.
+        pipeline_stage_num: parts of the environments that take turns where the components are placed apart: while
+            one is stepped, the policy decides for the next.
         enable_offload: False; the nets are too small to be moved out of the way.
     """
 
-    pipeline_stage_num: int = 1
+    pipeline_stage_num: Count = 1
     enable_offload: bool = False
-
-    @field_validator("pipeline_stage_num")
-    @classmethod
-    def _one_stage(cls, value: int) -> int:
-        if value != 1:
-            raise ValueError(
-                f"starter-ppo steps its environments in one stage; {value} stages are not offered: write 1"
-            )
-        return value
 
     @field_validator("enable_offload")
     @classmethod

@@ -106,6 +106,8 @@ def _notes(plan: Plan, gpus: int) -> Iterator[str]:
         return
     if plan.fused:
         yield f"fused: one process runs {_and(list(plan.placement))}"
+    elif (stages := plan.stages) > 1:
+        yield f"{stages} pipeline stages: environments are stepped while the policy decides for others"
     users = {
         gpu: tuple(name for name, ranks in plan.placement.items() if any(gpu in rank.gpus for rank in ranks))
         for gpu in range(gpus)

@@ -157,6 +157,13 @@ class Plan(StoredModel):
         return len(self.placement.get(component, ()))
 
     @property
+    def stages(self) -> int:
+        """Parts in which placed environments and policy take turns; 1 when one process runs both."""
+        section = self.config.get("rollout")
+        value = section.get("pipeline_stage_num") if isinstance(section, Mapping) else None
+        return value if isinstance(value, int) and value > 0 and not self.fused else 1
+
+    @property
     def gpus_required(self) -> int:
         """The highest logical GPU that any rank uses, plus one."""
         return 1 + max((gpu for ranks in self.placement.values() for r in ranks for gpu in r.gpus), default=-1)

@@ -131,12 +131,14 @@ def threads_of(plan: Plan, lease: Lease, component: str) -> int:
     """How many threads may compute in each rank of a component.
 
     Ranks of one component compute at the same time, those of different components wait for each
-    other; so the leased CPUs are shared out within a component. A Job that sets OMP_NUM_THREADS wins.
+    other; so the leased CPUs are shared out within a component. Only with pipeline stages an Env steps
+    while a Rollout decides, and they share. A Job that sets OMP_NUM_THREADS wins.
     """
     own = plan.env.get(THREADS, "")
     if own.isdecimal() and int(own) > 0:
         return int(own)
-    return max(1, int(lease.cpus) // max(1, plan.world_size(component)))
+    busy = ("env", "rollout") if plan.stages > 1 and component != "actor" else (component,)
+    return max(1, int(lease.cpus) // max(1, sum(plan.world_size(name) for name in busy)))
 
 
 def fused_rank(plan: Plan, lease: Lease) -> Rank:

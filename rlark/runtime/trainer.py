@@ -90,7 +90,7 @@ class Workload:
             shape=program.shape(config),
             seed=_seed(plan.config, config),
             device=str(_section(plan.config, "runner").get("device") or "auto"),
-            stages=1 if plan.fused else _stages(plan.config),
+            stages=plan.stages,
         )
 
     def context(self, component: str, rank: int = 0, world_size: int = 1, threads: int = 1) -> Context:
@@ -118,14 +118,6 @@ class Workload:
 def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     section = config.get(name)
     return section if isinstance(section, Mapping) else {}
-
-
-def _stages(raw: Mapping[str, Any]) -> int:
-    """`rollout.pipeline_stage_num`, 1 by default."""
-    value = _section(raw, "rollout").get("pipeline_stage_num", 1)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"rollout.pipeline_stage_num is {value!r}; it must be a whole number from 1")
-    return value
 
 
 def _seed(raw: Mapping[str, Any], config: object) -> int:

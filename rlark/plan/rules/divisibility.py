@@ -58,7 +58,8 @@ def _shares(numbers: Numbers, side: str, name: str, total: int) -> Iterator[Find
     in_stages, in_groups = "rollout.pipeline_stage_num", f"env.{side}.group_size"
     stages, group = numbers.positive(in_stages), numbers.positive(in_groups)
     actors = numbers.world("actor") if side == "train" and _by_environment(numbers) else 0
-    unit = lcm(ranks * stages * group, rollouts * stages, actors or 1)
+    turns = stages if numbers.ours else 1  # in our engines each stage is handed over by itself
+    unit = lcm(ranks * stages * group, rollouts * stages, (actors or 1) * turns)
     hint = f"use {multiples(total, unit)}: multiples of {unit} fit all ranks, stages and groups"
     fits = f"a multiple of {unit}"
     each = total // ranks
@@ -81,8 +82,9 @@ def _shares(numbers: Numbers, side: str, name: str, total: int) -> Iterator[Find
     if (left or total % stages == 0) and total // stages % rollouts:
         message = f"{total // stages} observations of a stage cannot be shared evenly by {rollouts} Rollout ranks"
         yield numbers.finding("RL176", name, message, hint, fits, in_stages)
-    if actors and total % actors:
-        message = f"{total} environments cannot be shared evenly by {_actors(actors)}"
+    if actors and total % turns == 0 and total // turns % actors:
+        of = " of a stage" if turns > 1 else ""
+        message = f"{total // turns} environments{of} cannot be shared evenly by {_actors(actors)}"
         yield numbers.finding("RL181", name, message, hint, fits)
 
 

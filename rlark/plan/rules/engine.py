@@ -127,8 +127,13 @@ def _recommended(case: Case) -> Iterator[Finding]:
 
 
 def fuses(case: Case) -> bool:
-    """True when one process runs all components: each is one rank, all on the same resource."""
+    """True when one process runs all components: each is one rank, all on the same resource, in one stage.
+
+    Stages take turns, so that environments are stepped while the policy decides: that takes two processes.
+    """
     if case.engine is None or case.placement is None or not case.engine.can_fuse:
+        return False
+    if _settled(case, "rollout").get("pipeline_stage_num", 1) not in (1, None):
         return False
     return _settled(case, "runner").get("fuse", "auto") != "never" and case.placement.colocated
 
@@ -148,7 +153,8 @@ def _one_process(case: Case) -> Iterator[Finding]:
         path=f"{case.facts.config_path}.algorithm.type",
         message=f"{algorithm} of {case.engine.id} learns in one process only, and its components are placed apart",
         actual=str(algorithm),
-        hint=f"place them together, {','.join(case.engine.components)}: 0, without runner.fuse never",
+        hint=f"place them together, {','.join(case.engine.components)}: 0, in one pipeline stage and without "
+        "runner.fuse never",
     )
 
 

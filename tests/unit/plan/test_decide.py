@@ -184,6 +184,13 @@ def test_an_engine_that_never_fuses_unless_told():
     assert not plan.fused
 
 
+@pytest.mark.parametrize("placement", [{"actor,rollout,env": 0}, {"actor": 0, "rollout": 0, "env": 0}])
+def test_stages_take_turns_in_processes_of_their_own(placement):
+    train = {"total_num_envs": 8, "rollout_steps": 16}
+    plan = planned(job({**config(placement), "rollout": {"pipeline_stage_num": 2}, "env": {"train": train}}))
+    assert (plan.fused, plan.stages) == (False, 2)
+
+
 def test_restarts_need_the_policy():
     of = job(config({"actor,rollout,env": 0}), spec={"backoffLimit": 3})
     assert planned(of).backoff_limit == 0

@@ -80,6 +80,11 @@ def test_the_leased_cores_are_shared_by_the_ranks_that_compute_at_the_same_time(
     assert threads_of(plan(env=ranks), LEASE, "env") == threads
 
 
+def test_in_stages_environments_and_policy_compute_at_the_same_time():
+    staged = plan(actor=2, rollout=1, env=3).model_copy(update={"config": {"rollout": {"pipeline_stage_num": 2}}})
+    assert [threads_of(staged, LEASE, name) for name in ("actor", "rollout", "env")] == [4, 2, 2]
+
+
 @pytest.mark.parametrize(("given", "threads"), [("3", 3), ("0", 8), ("many", 8)])
 def test_a_job_that_sets_its_threads_wins(given, threads):
     wanted = plan(env=1).model_copy(update={"env": {"OMP_NUM_THREADS": given}})

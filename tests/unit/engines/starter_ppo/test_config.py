@@ -86,7 +86,7 @@ def test_checks_load_it_without_anything_heavy():
         ({"runner": {"device": "tpu"}}, "device"),
         ({"runner": {"max_epochs": 0}}, "max_epochs"),
         ({"cluster": {"num_nodes": 2}}, "num_nodes"),
-        ({"rollout": {"pipeline_stage_num": 2}}, "one stage"),
+        ({"rollout": {"pipeline_stage_num": 0}}, "greater than or equal to 1"),
         ({"rollout": {"enable_offload": True}}, "nothing to offload"),
         ({"actor": {"enable_offload": True}}, "nothing to offload"),
         ({"actor": {"global_batch_size": 100}}, "128 transitions do not divide into minibatches"),
