@@ -157,7 +157,12 @@ class Rollout(Protocol):
         ...
 
     def load(self, weights: Weights) -> None:
-        """Act with these weights from now on."""
+        """Act with these weights from now on.
+
+        Args:
+            weights: what `Actor.weights` gave; not to be written, and its arrays are valid until the next `load`.
+                A tensor on a GPU that both share is the Actor's own memory, to be copied during this call.
+        """
         ...
 
     def state(self) -> State:

@@ -300,6 +300,7 @@ class RolloutSide:
 
     def _load(self) -> None:
         self._rollout.load(self._weights.receive())
+        self._weights.done()
 
 
 class ActorSide:
