@@ -23,9 +23,9 @@ _WORDS = 400
 class RankProcess:
     """One rank. Ray gives it a process and a name; everything else it learns from its run's driver."""
 
-    def __init__(self, sockets: str, component: str, rank: int) -> None:
+    def __init__(self, run: str, component: str, rank: int) -> None:
         """Report to the driver, and become the rank before anything heavy is loaded."""
-        self._control, self._posting = seat.take(sockets, component, rank)
+        self._control, self._posting = seat.take(run, component, rank)
         seat.settle(self._posting)
 
     def serve(self) -> None:
@@ -58,7 +58,7 @@ class RayGroup:
         self._actors: dict[Rank, Any] = {}
         self._serving: dict[Rank, Any] = {}
 
-    def start(self, rank: Rank, sockets: str) -> None:
+    def start(self, rank: Rank, run: str) -> None:
         """Start one rank's process, named `<job>/<component>:<rank>`.
 
         Raises:
@@ -70,7 +70,7 @@ class RayGroup:
         if self._python:
             options["runtime_env"] = {"py_executable": self._python}
         kind = ray.remote(RankProcess).options(**options)
-        actor = _patiently(lambda: kind.remote(sockets, rank.component, rank.rank))
+        actor = _patiently(lambda: kind.remote(run, rank.component, rank.rank))
         self._actors[rank] = actor
         self._serving[rank] = actor.serve.remote()
 

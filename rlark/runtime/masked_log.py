@@ -21,12 +21,11 @@ class MaskedLogs:
         self._mask = mask
         self._logs: list[_MaskedLog] = []
 
-    def through(self, log: Path, folder: Path) -> str:
-        """Where a rank shall print so that its log is written masked.
+    def through(self, log: Path) -> str:
+        """Where a rank shall print so that its log is written masked: a pipe beside it.
 
         Args:
             log: the log.
-            folder: private to the run; holds the pipe's name until it may go.
 
         Returns:
             The pipe's name; empty where the rank may write the log itself.
@@ -36,13 +35,20 @@ class MaskedLogs:
         """
         if not self._mask:
             return ""
-        name = folder / log.name
+        name = log.with_name(f".{log.name}.pipe")
+        name.unlink(missing_ok=True)
         os.mkfifo(name, 0o600)
         self._logs.append(_MaskedLog(name, log, self._mask))
         return str(name)
 
+    def settle(self) -> None:
+        """Every rank has its pipe: their names may go."""
+        for log in self._logs:
+            log.name.unlink(missing_ok=True)
+
     def finish(self, patience_s: float) -> None:
         """Write what ranks that are gone have left in their pipes; for so many seconds each at most."""
+        self.settle()
         for log in self._logs:
             log.finish(patience_s)
         self._logs = []
@@ -52,6 +58,7 @@ class _MaskedLog:
     """One pipe, read by a thread to its end."""
 
     def __init__(self, pipe: Path, log: Path, mask: Redactor) -> None:
+        self.name = pipe
         source = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._held = os.open(pipe, os.O_WRONLY | os.O_CLOEXEC)  # else it would be at its end before the rank opens it
         os.set_blocking(source, True)

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -143,7 +142,7 @@ def require_even(num_envs: int, stages: int, ranks: Mapping[str, int]) -> None:
             raise UsageError(f"{component}: {error}{of}", hint="change total_num_envs or the placement") from None
 
 
-def _posting(assignment: Assignment, program: str, rank: Rank, logs: MaskedLogs, sockets: str) -> Posting:
+def _posting(assignment: Assignment, program: str, rank: Rank, logs: MaskedLogs, run: str) -> Posting:
     folder, plan = assignment.folder, assignment.plan
     log = folder.logs(assignment.lease.attempt) / rank.log
     return Posting(
@@ -151,9 +150,9 @@ def _posting(assignment: Assignment, program: str, rank: Rank, logs: MaskedLogs,
         env=rank_env(rank, assignment.lease, os.environ, assignment.variables),
         program=program,
         plan=plan,
-        sockets=sockets,
+        run=run,
         path=tuple(sys.path),
         log=str(log),
-        output=logs.through(log, Path(sockets)),
+        output=logs.through(log),
         work=str(folder.work),
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import selectors
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,7 +17,7 @@ from rlark.runtime.failure import Cause, RunFailed, last_lines
 from rlark.runtime.masked_log import MaskedLogs
 from rlark.runtime.rank import Rank
 from rlark.runtime.seat import CONTROL, Done, Failed, Listening, Posting, Ready
-from rlark.runtime.wire import Endpoint, PeerLost, Wire, require_short
+from rlark.runtime.wire import Endpoint, PeerLost, Wire, new_run
 
 START_S = 600.0
 """How long a rank may take to load its engine; heavy libraries on a cold disk take minutes."""
@@ -32,8 +30,8 @@ END_S = 3.0
 class Group(Protocol):
     """Who starts the ranks' processes (`rlark.runtime.group` does it with Ray)."""
 
-    def start(self, rank: Rank, sockets: str) -> None:
-        """Start one rank's process; it reports to the control endpoint in that folder."""
+    def start(self, rank: Rank, run: str) -> None:
+        """Start one rank's process; it reports to the run's control endpoint."""
         ...
 
     def why(self, rank: Rank) -> str | None:
@@ -65,7 +63,7 @@ class Roster:
 
         Args:
             group: starts processes.
-            postings: each rank, and its posting once the folder of the sockets is known.
+            postings: each rank, and its posting once the run's name is known.
             logs: those that are written for the ranks; none by default.
 
         Raises:
@@ -74,12 +72,12 @@ class Roster:
         self._group = group
         self._logs = logs
         self._members: dict[Rank, _Member] = {}
-        self._sockets = _private_folder()
-        self._endpoint = Endpoint(Path(self._sockets) / CONTROL)
+        run = new_run()
+        self._endpoint = Endpoint(f"{run}/{CONTROL}")
         try:
-            self._postings = {rank: make(self._sockets) for rank, make in postings}
+            self._postings = {rank: make(run) for rank, make in postings}
             for rank in self._postings:
-                group.start(rank, self._sockets)
+                group.start(rank, run)
         except BaseException:
             self.close()
             raise
@@ -98,7 +96,8 @@ class Roster:
         for member in self._members.values():
             self._tell(member, "meet")
         ready: dict[Rank, Ready] = self._collect(Ready)
-        shutil.rmtree(self._sockets, ignore_errors=True)  # all have met: nothing stays on disk while they run
+        if self._logs is not None:
+            self._logs.settle()
         return ready
 
     def order(self, verb: str, arguments: Mapping[Rank, tuple[Any, ...]] | None = None) -> dict[Rank, Any]:
@@ -135,7 +134,6 @@ class Roster:
         for member in self._members.values():
             member.control.close()
         self._endpoint.close()
-        shutil.rmtree(self._sockets, ignore_errors=True)
         survivors = process.end(left, 0, SystemClock())
         if self._logs is not None:
             self._logs.finish(END_S)
@@ -237,14 +235,3 @@ class Roster:
 def _knows(heard: Mapping[Rank, Any]) -> bool:
     """Whether somebody told a cause of its own, or died."""
     return any(message is None or (isinstance(message, Failed) and not message.lost) for message in heard.values())
-
-
-def _private_folder() -> str:
-    """A folder readable by this user only, short enough for sockets in it."""
-    folder = tempfile.mkdtemp(prefix="rlark-run-")
-    try:
-        require_short(Path(folder) / "rollout-9999")
-    except ValueError:
-        shutil.rmtree(folder)
-        return tempfile.mkdtemp(prefix="rlark-run-", dir="/tmp")
-    return folder

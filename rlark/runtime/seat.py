@@ -12,7 +12,6 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import TextIOWrapper
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rlark.engine import load_attribute
@@ -38,7 +37,7 @@ class Posting:
         env: its whole environment.
         program: `module:attribute` of the engine's program.
         plan: the Job's plan.
-        sockets: the private folder in which the ranks meet.
+        run: the run's part of the names at which the ranks meet.
         path: where Python looks for modules.
         log: the file its output goes to; empty to leave it alone.
         output: a pipe to print into, where somebody else writes the log; empty where it writes it itself.
@@ -49,7 +48,7 @@ class Posting:
     env: dict[str, str]
     program: str
     plan: Plan
-    sockets: str
+    run: str
     path: tuple[str, ...] = ()
     log: str = ""
     output: str = ""
@@ -108,9 +107,9 @@ class Side(Protocol):
         ...
 
 
-def take(sockets: str, component: str, rank: int) -> tuple[Wire, Posting]:
-    """Report to the driver and receive the posting."""
-    control = connect(Path(sockets) / CONTROL, f"{component}-{rank}", "the driver")
+def take(run: str, component: str, rank: int) -> tuple[Wire, Posting]:
+    """Report to the driver of a run and receive the posting."""
+    control = connect(f"{run}/{CONTROL}", f"{component}-{rank}", "the driver")
     posting: Posting = control.receive_object()
     return control, posting
 
@@ -190,12 +189,12 @@ class _Meeting:
         self.rank = posting.rank
         self._control = control
         self._plan = posting.plan
-        self._sockets = Path(posting.sockets)
+        self._run = posting.run
         self._num_envs = num_envs
         self.own = columns(num_envs, self.rank.rank, self.rank.world_size)
         name = f"{self.rank.component}-{self.rank.rank}"
         self._name = name
-        self._endpoint = None if self.rank.component == "env" else Endpoint(self._sockets / name)
+        self._endpoint = None if self.rank.component == "env" else Endpoint(f"{self._run}/{name}")
         control.send_object(Listening())
         control.receive_object()  # everybody listens now
 
@@ -208,7 +207,7 @@ class _Meeting:
     def call(self, component: str, ranks: set[int]) -> dict[int, Wire]:
         """Wires to ranks that listen."""
         names = {rank: f"{component}-{rank}" for rank in sorted(ranks)}
-        return {rank: connect(self._sockets / name, self._name, name) for rank, name in names.items()}
+        return {rank: connect(f"{self._run}/{name}", self._name, name) for rank, name in names.items()}
 
     def receive(self, count: int) -> dict[int, Wire]:
         """Wires to the ranks that call, in the order of their ranks; nobody else is expected afterwards."""

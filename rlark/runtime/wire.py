@@ -8,16 +8,15 @@ buffer holds the sender back, and the end of the stream tells that the peer is g
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
+import secrets
 import socket
 import struct
-from pathlib import Path
 from typing import Any
 
 PATIENCE_S = 1800.0
 """How long a live peer may stay silent; a dead one is noticed at once."""
-LONGEST_PATH = 107
-"""Bytes that a Unix socket's path may have."""
 _HEADER = struct.Struct("<Q")
 _CREDENTIALS = struct.Struct("3i")
 _BUFFER = 1 << 20
@@ -59,8 +58,18 @@ class Wire:
     @property
     def peer_pid(self) -> int:
         """The process at the other end, as the kernel knows it."""
-        credentials = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        return int(_CREDENTIALS.unpack(credentials)[0])
+        return self._credentials[0]
+
+    @property
+    def peer_user(self) -> int:
+        """The user that process belongs to, as the kernel knows it."""
+        return self._credentials[1]
+
+    @property
+    def _credentials(self) -> tuple[int, int, int]:
+        told = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        process, user, group = _CREDENTIALS.unpack(told)
+        return process, user, group
 
     def send(self, *parts: memoryview | bytes) -> None:
         """Send one frame made of the parts, one after the other.
@@ -165,23 +174,26 @@ class Wire:
 
 
 class Endpoint:
-    """A name in a private folder at which peers can be met."""
+    """A name at which the processes of a run can be met.
 
-    def __init__(self, path: Path, patience_s: float = PATIENCE_S) -> None:
+    It is an abstract Unix socket: a name of the kernel's and no file, so nothing is left when a process
+    is killed. Nobody else's process is let in.
+    """
+
+    def __init__(self, name: str, patience_s: float = PATIENCE_S) -> None:
         """Start to listen.
 
         Args:
-            path: where; its folder should be readable by its owner only.
+            name: `<run>/<who>`; the run's part should be impossible to guess.
             patience_s: seconds to wait for a peer, and for each frame of it.
 
         Raises:
-            ValueError: the path is too long for a socket.
+            OSError: somebody listens there.
         """
-        require_short(path)
-        self._path = path
+        self._name = name
         self._patience_s = patience_s
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.bind(str(path))
+        self._socket.bind("\0" + name)
         self._socket.listen(1024)
 
     def fileno(self) -> int:
@@ -199,48 +211,52 @@ class Endpoint:
         """
         limit = self._patience_s if patience_s is None else patience_s
         self._socket.settimeout(limit)
-        try:
-            connection, _ = self._socket.accept()
-        except TimeoutError:
-            raise PeerLost(f"nobody came to {self._path.name} within {limit:g} s") from None
-        wire = Wire(connection, patience_s=self._patience_s)
-        wire.peer = wire.receive().decode()
-        return wire.peer, wire
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except TimeoutError:
+                raise PeerLost(f"nobody came to {_who(self._name)} within {limit:g} s") from None
+            wire = Wire(connection, patience_s=self._patience_s)
+            if wire.peer_user == os.getuid():
+                wire.peer = wire.receive().decode()
+                return wire.peer, wire
+            wire.close()
 
     def close(self) -> None:
         """Stop listening; wires live on."""
         self._socket.close()
 
 
-def connect(path: Path, name: str, peer: str, patience_s: float = PATIENCE_S) -> Wire:
-    """Meet the peer that listens at a path.
+def connect(name: str, caller: str, peer: str, patience_s: float = PATIENCE_S) -> Wire:
+    """Meet the peer that listens at a name.
 
     Args:
-        path: the peer's endpoint.
-        name: who calls.
+        name: the peer's endpoint.
+        caller: who calls.
         peer: who is called, for messages.
         patience_s: seconds to wait for each frame.
 
     Raises:
         PeerLost: nobody listens there.
     """
-    require_short(path)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        connection.connect(str(path))
+        connection.connect("\0" + name)
     except OSError as error:
         connection.close()
-        raise PeerLost(f"{peer} does not answer at {path.name}: {error.strerror}") from error
+        raise PeerLost(f"{peer} does not answer at {_who(name)}: {error.strerror}") from error
     wire = Wire(connection, peer, patience_s)
-    wire.send(name.encode())
+    if wire.peer_user != os.getuid():
+        wire.close()
+        raise PeerLost(f"{peer} does not answer at {_who(name)}: another user's process does")
+    wire.send(caller.encode())
     return wire
 
 
-def require_short(path: Path) -> None:
-    """Refuse a path that no Unix socket can have.
+def new_run() -> str:
+    """A run's part of its endpoints' names, which nobody can guess."""
+    return f"rlark-{secrets.token_hex(16)}"
 
-    Raises:
-        ValueError: it is longer than 107 bytes.
-    """
-    if len(str(path).encode()) > LONGEST_PATH:
-        raise ValueError(f"{path} is too long for a socket ({LONGEST_PATH} bytes); set TMPDIR to a shorter folder")
+
+def _who(name: str) -> str:
+    return name.rpartition("/")[2]

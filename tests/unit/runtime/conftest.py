@@ -36,9 +36,9 @@ class Threads:
         self._rank, self._missing = rank, missing
         self.ended = False
 
-    def start(self, rank: Rank, sockets: str) -> None:
+    def start(self, rank: Rank, run: str) -> None:
         if rank.name != self._missing:
-            self._started.append(threading.Thread(target=self._rank, args=(rank, sockets)))
+            self._started.append(threading.Thread(target=self._rank, args=(rank, run)))
             self._started[-1].start()
 
     def why(self, rank: Rank) -> str | None:
@@ -54,10 +54,10 @@ class Threads:
             assert not thread.is_alive()
 
 
-def be_a_rank(rank: Rank, sockets: str) -> None:
+def be_a_rank(rank: Rank, run: str) -> None:
     """What the process of a rank does; where the driver gives up before, a process would be killed."""
     with suppress(PeerLost):
-        seat.serve(*seat.take(sockets, rank.component, rank.rank))
+        seat.serve(*seat.take(run, rank.component, rank.rank))
 
 
 @pytest.fixture

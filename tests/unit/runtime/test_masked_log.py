@@ -36,9 +36,9 @@ def secretive(assign, monkeypatch):
     return make
 
 
-def printing(rank, sockets):
+def printing(rank, run):
     """A rank that prints its secret before it works; the pipe is opened as its process would open it."""
-    control, posting = seat.take(sockets, rank.component, rank.rank)
+    control, posting = seat.take(run, rank.component, rank.rank)
     with Path(posting.output or posting.log).open("a") as out:
         out.write(f"{rank.component} has {posting.env['HF_TOKEN']}\n")
         out.write(f"and {base64.b64encode(posting.env['HF_TOKEN'].encode()).decode()} at the end")
@@ -60,8 +60,8 @@ def test_without_secrets_a_rank_writes_its_log_itself(placed, assign, monkeypatc
     monkeypatch.delenv("HF_TOKEN", raising=False)
     seen = []
 
-    def rank(rank, sockets):
-        control, posting = seat.take(sockets, rank.component, rank.rank)
+    def rank(rank, run):
+        control, posting = seat.take(run, rank.component, rank.rank)
         seen.append(posting.output)
         seat.serve(control, posting)
 
@@ -91,19 +91,13 @@ def test_failure_json_is_masked_and_a_fused_run_has_the_secret(secretive, run_to
 def through(tmp_path: Path, *writes: bytes, pause_s: float = 0.0) -> bytes:
     """What stands in a log after somebody wrote into its pipe."""
     logs, log = MaskedLogs(Redactor(forms(SECRET))), tmp_path / "env-0.log"
-    pipe = logs.through(log, _folder(tmp_path))
+    pipe = logs.through(log)
     with Path(pipe).open("wb", buffering=0) as out:
         for data in writes:
             out.write(data)
             time.sleep(pause_s)
     logs.finish(10)
     return log.read_bytes()
-
-
-def _folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "sockets"
-    folder.mkdir()
-    return folder
 
 
 def test_a_secret_in_two_pieces_is_masked(tmp_path: Path):
@@ -125,7 +119,7 @@ def test_a_log_that_cannot_be_written_does_not_hold_up_the_rank(tmp_path: Path, 
         raise OSError(28, "No space left on device")
 
     logs = MaskedLogs(Redactor([SECRET]))
-    pipe = logs.through(tmp_path / "env-0.log", _folder(tmp_path))
+    pipe = logs.through(tmp_path / "env-0.log")
     handle = os.open(pipe, os.O_WRONLY)
     write = os.write
     monkeypatch.setattr("rlark.runtime.masked_log.os.write", full)

@@ -39,7 +39,7 @@ def test_a_process_becomes_the_rank_before_anything_heavy_is_loaded(tmp_path: Pa
         env={"PATH": "/bin", "RANK": "0", "OMP_NUM_THREADS": "3"},
         program="toy_engine.program:PROGRAM",
         plan=Plan(job="demo", node="box"),
-        sockets=str(tmp_path),
+        run="rlark-of-a-test",
         path=("/somewhere/else",),
         log=str(tmp_path / "env-0.log"),
         work=str(tmp_path),

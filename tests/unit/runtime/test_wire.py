@@ -3,12 +3,11 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from rlark.runtime.wire import Endpoint, PeerLost, Wire, connect
+from rlark.runtime.wire import Endpoint, PeerLost, Wire, connect, new_run
 
 
 @pytest.fixture
@@ -78,12 +77,13 @@ def test_a_frame_that_was_not_agreed_is_refused(pair):
         right.receive_into(memoryview(bytearray(4)))
 
 
-def test_peers_meet_by_name_and_the_kernel_says_who_calls(tmp_path: Path):
-    endpoint = Endpoint(tmp_path / "rollout-0")
-    caller = connect(tmp_path / "rollout-0", "env-3", "rollout-0")
+def test_peers_meet_by_name_and_the_kernel_says_who_calls():
+    run = new_run()
+    endpoint = Endpoint(f"{run}/rollout-0")
+    caller = connect(f"{run}/rollout-0", "env-3", "rollout-0")
     name, wire = endpoint.accept()
     assert (name, wire.peer, caller.peer) == ("env-3", "env-3", "rollout-0")
-    assert wire.peer_pid == os.getpid()
+    assert (wire.peer_pid, wire.peer_user, caller.peer_user) == (os.getpid(), os.getuid(), os.getuid())
     endpoint.close()
     caller.send(b"still there")
     assert wire.receive() == b"still there"
@@ -91,15 +91,42 @@ def test_peers_meet_by_name_and_the_kernel_says_who_calls(tmp_path: Path):
     wire.close()
 
 
-def test_nobody_comes_and_nobody_listens(tmp_path: Path):
-    endpoint = Endpoint(tmp_path / "control")
+def test_nobody_comes_and_nobody_listens():
+    run = new_run()
+    endpoint = Endpoint(f"{run}/control")
     with pytest.raises(PeerLost, match=r"nobody came to control within 0\.01 s"):
         endpoint.accept(0.01)
     endpoint.close()
-    with pytest.raises(PeerLost, match="the driver does not answer at control"):
-        connect(tmp_path / "control", "env-0", "the driver")
+    with pytest.raises(PeerLost, match="the driver does not answer at control: Connection refused"):
+        connect(f"{run}/control", "env-0", "the driver")
 
 
-def test_a_path_too_long_for_a_socket_says_what_to_do():
-    with pytest.raises(ValueError, match="set TMPDIR to a shorter folder"):
-        Endpoint(Path("/tmp") / ("x" * 120))
+def test_another_users_process_is_not_let_in_and_not_believed(monkeypatch):
+    run = new_run()
+    endpoint = Endpoint(f"{run}/control")
+    monkeypatch.setattr("os.getuid", lambda: 4711)
+    with pytest.raises(PeerLost, match="another user's process does"):
+        connect(f"{run}/control", "env-0", "the driver")
+    with pytest.raises(PeerLost, match="nobody came"):
+        endpoint.accept(0.01)
+    endpoint.close()
+
+
+def test_runs_have_names_that_nobody_guesses():
+    assert len({new_run() for _ in range(100)}) == 100
+    assert len(new_run()) > 32
+
+
+def test_open_files_are_handed_over(pair):
+    left, right = pair
+    read, write = os.pipe()
+    left.send_descriptor(write)
+    left.send(b"after it")
+    theirs = right.receive_descriptor()
+    os.close(write)
+    os.write(theirs, b"through")
+    os.close(theirs)
+    assert right.receive() == b"after it"
+    assert os.read(read, 100) == b"through"
+    assert os.read(read, 100) == b""
+    os.close(read)

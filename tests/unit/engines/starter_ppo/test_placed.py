@@ -28,9 +28,9 @@ class Threads:
     def __init__(self) -> None:
         self._started: list[threading.Thread] = []
 
-    def start(self, rank: Rank, sockets: str) -> None:
+    def start(self, rank: Rank, run: str) -> None:
         def be_the_rank() -> None:
-            seat.serve(*seat.take(sockets, rank.component, rank.rank))
+            seat.serve(*seat.take(run, rank.component, rank.rank))
 
         self._started.append(threading.Thread(target=be_the_rank))
         self._started[-1].start()
