@@ -149,12 +149,12 @@ def test_a_version_that_was_left_out_is_noticed(path):
     run = path()
     run.publish(1)
     run.publisher.version += 1
-    run.ours[0].send_object(("not", "taken"))
-    run.theirs[0].receive()
-    threading.Thread(target=lambda: run.publisher.publish(2), daemon=True).start()
+    publishing = threading.Thread(target=run.publisher.publish, args=(2,))
+    publishing.start()
     with pytest.raises(RuntimeError, match="actor-0 published version 3 after 1"):
         run.subscribers[0].receive()
     run.subscribers[0].done()
+    publishing.join(5)
 
 
 def test_a_thousand_publications_open_no_file_and_take_no_memory(path):
