@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.ppo.moments import Moments
+from rlark.runtime.component import ALONE, Team
+
 CLIP = 10.0
 """Normalised observations are clamped to ±this."""
 LEAST_STD = 1e-2
@@ -35,9 +38,9 @@ class Scaling(NamedTuple):
 class Normaliser:
     """Mean and variance over all observations so far, merged batch by batch in float64 (Chan et al. 1979)."""
 
-    def __init__(self, size: int, *, enabled: bool) -> None:
-        """Nothing seen yet; a disabled one stays the identity."""
-        self._enabled = enabled
+    def __init__(self, size: int, *, enabled: bool, team: Team = ALONE) -> None:
+        """Nothing seen yet; a disabled one stays the identity. What the ranks of a team see counts together."""
+        self._enabled, self._team = enabled, team
         self._count = 0.0
         self._mean = np.zeros(size)
         self._square = np.zeros(size)
@@ -46,9 +49,8 @@ class Normaliser:
         """Take in observations [..., O]."""
         if not self._enabled:
             return
-        batch = observation.reshape(-1, observation.shape[-1]).astype(np.float64)
-        count, mean = len(batch), batch.mean(axis=0)
-        square = np.square(batch - mean).sum(axis=0)
+        batch = Moments.of(observation.reshape(-1, observation.shape[-1])).over(self._team)
+        count, mean, square = batch
         total, delta = self._count + count, mean - self._mean
         self._square += square + np.square(delta) * (self._count * count / total)
         self._mean += delta * (count / total)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import zlib
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -14,10 +15,11 @@ from torch import Tensor
 from engines.ppo.adam import Adam
 from engines.ppo.device import Chosen
 from engines.ppo.gae import advantages
+from engines.ppo.moments import Moments
 from engines.ppo.normaliser import Normaliser, Scaling
 from engines.ppo.policy import NetShape, initial, parts_of
 from engines.ppo.update import Fused, Loss, Stats, entropy
-from rlark.runtime.component import DeviceUse, FloatArray, Metrics, State
+from rlark.runtime.component import ALONE, DeviceUse, FloatArray, Metrics, State, Team
 from rlark.runtime.trajectory import Trajectory
 
 KL_STOP = 1.5
@@ -37,8 +39,8 @@ class Settings:
         gae_lambda: weight of longer advantage estimates.
         reward_scale: factor on rewards before anything is learned from them.
         epochs: passes over each rollout.
-        minibatch: transitions of one optimiser step.
-        microbatch: transitions whose gradient is computed at once; divides `minibatch`.
+        minibatch: transitions of one optimiser step, over all ranks that learn together.
+        microbatch: transitions whose gradient is computed at once; divides a rank's part of `minibatch`.
         loss: the loss's weights.
         entropy_final: the entropy bonus goes linearly from the loss's to this.
         lr: Adam's learning rate.
@@ -85,9 +87,21 @@ class Learner:
 
     Everything is computed in torch's inference mode. No graph is recorded without it either, but with it
     torch does not even look for one, and a whole iteration of small operations is about 5 % faster.
+
+    Several ranks that learn together each have their own environments. They shuffle alike, average every
+    gradient, and decide by numbers of all of them, so that they stay equal to the byte.
     """
 
-    def __init__(self, shape: NetShape, settings: Settings, seed: int, chosen: Chosen, log: logging.Logger) -> None:
+    def __init__(
+        self,
+        shape: NetShape,
+        settings: Settings,
+        seed: int,
+        chosen: Chosen,
+        log: logging.Logger,
+        *,
+        team: Team = ALONE,
+    ) -> None:
         """Start with a fresh policy.
 
         Args:
@@ -96,8 +110,20 @@ class Learner:
             seed: of the initial weights and the shuffling.
             chosen: where to compute.
             log: for what goes wrong.
+            team: the ranks that learn together.
+
+        Raises:
+            ValueError: a minibatch cannot be shared by them.
         """
+        self._own_minibatch, rest = divmod(settings.minibatch, team.size)
+        self._own_microbatch = min(settings.microbatch, self._own_minibatch)
+        if rest or self._own_minibatch % max(1, self._own_microbatch):
+            raise ValueError(
+                f"minibatches of {settings.minibatch} transitions cannot be shared by {team.size} Actor ranks in parts "
+                f"of {settings.microbatch}: change actor.global_batch_size or actor.micro_batch_size"
+            )
         self._shape, self._settings, self._log, self._use = shape, settings, log, chosen.use
+        self._team = team
         chosen.tell(log)
         self._generator = torch.Generator().manual_seed(seed)
         with torch.inference_mode():
@@ -106,8 +132,8 @@ class Learner:
             self._gradient = torch.zeros_like(self._flat)
             self._sum = torch.zeros_like(self._flat)
             self._adam = Adam(self._flat)
-            self._fused = Fused(shape, self._flat, self._gradient, settings.microbatch)
-        self._normaliser = Normaliser(shape.observation, enabled=settings.normalise_observations)
+            self._fused = Fused(shape, self._flat, self._gradient, self._own_microbatch)
+        self._normaliser = Normaliser(shape.observation, enabled=settings.normalise_observations, team=team)
         self._scaling = self._normaliser.snapshot()
         self._iteration = 0
         self._lr = settings.lr
@@ -134,17 +160,25 @@ class Learner:
         self._normaliser.update(trajectory.observation)
         self._scaling = self._normaliser.snapshot()
         self._iteration += 1
-        spread = float(np.var(target))
-        explained = 1.0 - float(np.var(target - trajectory.value)) / spread if spread > 0 else math.nan
+        explained = self._explained(target, trajectory.value)
         deviation = float(self._parts.log_std.exp().mean())
         return {**found, "entropy": entropy(self._parts), "actionStd": deviation, "explainedVariance": explained}
 
+    def _explained(self, target: FloatArray, value: FloatArray) -> float:
+        """Share of the targets' variance that the values account for."""
+        if self._team.size > 1:
+            columns = np.stack((target.ravel(), (target - value).ravel()), axis=1)
+            spread, left = Moments.of(columns).over(self._team).square
+        else:
+            spread, left = float(np.var(target)), float(np.var(target - value))
+        return 1.0 - left / spread if spread > 0 else math.nan
+
     def _pack(self, trajectory: Trajectory, advantage: FloatArray, target: FloatArray) -> Tensor:
         shape, total = self._shape, advantage.size
-        if total % self._settings.minibatch:
+        if total % self._own_minibatch:
             raise ValueError(
                 f"a rollout of {total} transitions (environments times steps) does not divide into minibatches of "
-                f"{self._settings.minibatch}: change actor.global_batch_size, total_num_envs or rollout_steps"
+                f"{self._own_minibatch}: change actor.global_batch_size, total_num_envs or rollout_steps"
             )
         observation, action = shape.observation, shape.action
         packed = np.empty((total, observation + action + 3), np.float32)
@@ -166,22 +200,23 @@ class Learner:
         return Loss(loss.clip_low, loss.clip_high, loss.value_coefficient, bonus, loss.normalize_advantages)
 
     def _epochs(self, packed: Tensor, loss: Loss) -> Metrics:
-        settings, total = self._settings, len(packed)
+        settings, total, size = self._settings, len(packed), self._own_minibatch
         stats: list[Stats] = []
         norm, skipped, first_error = 0.0, 0, math.nan
-        steps = settings.epochs * (total // settings.minibatch)
+        steps = settings.epochs * (total // size)
         for epoch in range(settings.epochs):
             order = torch.randperm(total, generator=self._generator).to(packed.device)
-            for start in range(0, total, settings.minibatch):
-                self._minibatch(packed[order[start : start + settings.minibatch]], loss)
+            moments = self._moments(packed, order, loss)
+            for start in range(0, total, size):
+                self._minibatch(packed[order[start : start + size]], loss, moments[start // size] if moments else None)
                 if epoch == start == 0:
-                    first_error = self._fused.stats().max_ratio_error
+                    first_error = self._reduced(self._fused.stats()).max_ratio_error
                 norm = float(torch.linalg.vector_norm(self._gradient))
                 if math.isfinite(norm):
                     self._descend(norm)
                 else:
                     skipped += 1
-            stats.append(self._fused.stats())
+            stats.append(self._reduced(self._fused.stats()))
             if settings.target_kl is not None and stats[-1].approx_kl > KL_STOP * settings.target_kl:
                 break
         if skipped:
@@ -200,22 +235,41 @@ class Learner:
             "skippedMinibatches": float(skipped),
         }
 
-    def _minibatch(self, packed: Tensor, loss: Loss) -> None:
+    def _moments(self, packed: Tensor, order: Tensor, loss: Loss) -> list[tuple[Tensor, Tensor]] | None:
+        """Mean and deviation of the advantages of each minibatch of an epoch, over all ranks.
+
+        None where there is one rank, which finds them as it goes, or where nothing is normalised.
+        """
+        team, size = self._team, self._own_minibatch
+        if team.size == 1 or not loss.normalize_advantages:
+            return None
+        merged = Moments.of(packed[order, -2].view(-1, size).t().cpu().numpy()).over(team)
+        deviation = np.sqrt(merged.square / max(1.0, merged.number - 1.0))
+        pairs = packed.new_tensor(np.stack((merged.mean, deviation), axis=1))
+        return [(pair[0], pair[1]) for pair in pairs]
+
+    def _minibatch(self, packed: Tensor, loss: Loss, moments: tuple[Tensor, Tensor] | None) -> None:
         """Write the gradient of one minibatch, in parts where it is too large for one."""
-        settings = self._settings
-        moments = None
-        if loss.normalize_advantages and len(packed) > 1:
-            advantage = packed[:, -2]
-            deviation, mean = torch.std_mean(advantage)
+        if moments is None and loss.normalize_advantages and len(packed) > 1:
+            deviation, mean = torch.std_mean(packed[:, -2])
             moments = (mean, deviation)
-        if settings.microbatch == settings.minibatch:
-            self._fused(packed, loss, settings.minibatch, moments)
-            return
-        self._sum.zero_()
-        for part in packed.split(settings.microbatch):
-            self._fused(part, loss, settings.minibatch, moments)
-            self._sum += self._gradient
-        self._gradient.copy_(self._sum)
+        if self._own_microbatch == self._own_minibatch:
+            self._fused(packed, loss, self._own_minibatch, moments)
+        else:
+            self._sum.zero_()
+            for part in packed.split(self._own_microbatch):
+                self._fused(part, loss, self._own_minibatch, moments)
+                self._sum += self._gradient
+            self._gradient.copy_(self._sum)
+        if self._team.size > 1:
+            self._team.mean_(self._gradient)
+
+    def _reduced(self, own: Stats) -> Stats:
+        """The stats over all ranks: means, and of the greatest error the greatest."""
+        if self._team.size == 1:
+            return own
+        rows = self._team.gather(np.array(own))
+        return Stats(*map(float, rows.mean(axis=0)))._replace(max_ratio_error=float(rows[:, -1].max()))
 
     def _descend(self, norm: float) -> None:
         if norm > self._settings.clip_grad:
@@ -251,7 +305,12 @@ class Learner:
         return Weights(self._flat.cpu().numpy().copy(), self._scaling)
 
     def state(self) -> State:
-        """Everything needed to continue exactly here."""
+        """Everything needed to continue exactly here; the same on all ranks that learn together.
+
+        Raises:
+            RuntimeError: it is not: a rank's weights are others.
+        """
+        self._require_equal()
         return {
             "flat": self._flat.cpu().numpy().copy(),
             "scaling_mean": self._scaling.mean,
@@ -262,6 +321,14 @@ class Learner:
             "iteration": self._iteration,
             "lr": self._lr,
         }
+
+    def _require_equal(self) -> None:
+        if self._team.size == 1:
+            return
+        marks = self._team.gather(np.array([zlib.crc32(self._flat.cpu().numpy().tobytes())], np.float64))[:, 0]
+        others = np.flatnonzero(marks != marks[0])
+        if len(others):
+            raise RuntimeError(f"the weights of Actor rank {others[0]} differ from those of rank 0")
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from there.

@@ -17,7 +17,6 @@ ENGINE = Engine(
         Requirement("package", "numpy", "python -m pip install numpy"),
     ),
     tasks=(GOAL_NAVIGATION, PENDULUM_CHAIN),
-    max_ranks={"actor": 1},
     fused_only=("sac",),
     quantities=OWN["starter-ppo"],
 )

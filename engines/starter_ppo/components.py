@@ -70,10 +70,10 @@ class StarterPpo:
         return Acting(net_shape(config), context.num_envs, seed_of(config, "rollout", context.rank), device)
 
     def actor(self, config: Config, context: Context) -> Learner:
-        """The policy that learns; there is one rank of it."""
+        """The policy that learns; every rank of it starts and shuffles alike."""
         torch.set_num_threads(config.threads(context.threads))
-        chosen = choose(context.device, work_of(config))
-        return Learner(net_shape(config), settings(config, _ppo(config)), actor_seed(config), chosen, context.log)
+        chosen, how = choose(context.device, work_of(config)), settings(config, _ppo(config))
+        return Learner(net_shape(config), how, actor_seed(config), chosen, context.log, team=context.team)
 
     def trainer(self, config: Config, contexts: Mapping[str, Context]) -> SacTrainer | None:
         """That of SAC where it is asked for; None where the runtime's own repeats rollout and update."""

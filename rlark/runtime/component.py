@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 FloatArray = NDArray[np.float32]
 BoolArray = NDArray[np.bool_]
+Doubles = NDArray[np.float64]
 Metrics = dict[str, float]
 """One number a name, names in camelCase; NaN means "not measured" and is written as null."""
 State = dict[str, Any]
@@ -85,6 +86,44 @@ class DeviceUse(NamedTuple):
     deterministic: bool = True
 
 
+class Team(Protocol):
+    """The Actor ranks that learn together, as one of them sees them.
+
+    Every rank makes the same calls in the same order.
+
+    Attributes:
+        rank: its own number, from 0.
+        size: how many there are.
+    """
+
+    rank: int
+    size: int
+
+    def mean_(self, tensor: Any) -> None:
+        """Replace a torch tensor by its mean over all ranks: the same bytes on each."""
+        ...
+
+    def gather(self, numbers: Doubles) -> Doubles:
+        """The numbers [k] of every rank: [size, k], the same bytes on each."""
+        ...
+
+
+class Alone:
+    """The team of an Actor that has one rank."""
+
+    rank, size = 0, 1
+
+    def mean_(self, tensor: Any) -> None:
+        """It is its own mean."""
+
+    def gather(self, numbers: Doubles) -> Doubles:
+        """Its own numbers: [1, k]."""
+        return np.asarray(numbers, np.float64)[None]
+
+
+ALONE: Team = Alone()
+
+
 @dataclass(frozen=True)
 class Context:
     """Who a component is.
@@ -102,6 +141,8 @@ class Context:
             narrowed to the rank's own GPUs, so the first visible one is the rank's.
         threads: how many threads may compute here.
         log: the rank's logger.
+        team: the Actor ranks that learn together. All start from the same seed and average their gradients, so
+            they hold the same weights; the state of rank 0 stands for all of them.
     """
 
     component: str
@@ -112,6 +153,7 @@ class Context:
     device: str
     threads: int
     log: logging.Logger
+    team: Team = ALONE
 
 
 class Env(Protocol):

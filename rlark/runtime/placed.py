@@ -23,6 +23,8 @@ from rlark.runtime.trainer import averaged, require_same_ranks, require_same_siz
 from rlark.spec.status import RankStatus
 
 COMPONENTS = ("actor", "rollout", "env")
+MEETING = ".actors"
+"""Where Actor ranks that learn together meet, beside the logs; gone with them."""
 T = TypeVar("T")
 
 
@@ -44,6 +46,8 @@ class PlacedTrainer:
         self._lease = assignment.lease
         self._ranks = {name: [rank for rank in ranks if rank.component == name] for name in COMPONENTS}
         logs = MaskedLogs(assignment.mask())
+        self._meeting = assignment.folder.logs(assignment.lease.attempt) / MEETING
+        self._meeting.unlink(missing_ok=True)
         postings = [(rank, partial(_posting, assignment, program, rank, logs)) for rank in ranks]
         self._roster = Roster(group, postings, logs)
         self._device = DeviceUse("cpu", "", cuda_requested=False)
@@ -116,6 +120,7 @@ class PlacedTrainer:
     def close(self) -> None:
         """End all ranks."""
         self._roster.close()
+        self._meeting.unlink(missing_ok=True)
 
     def _of(self, component: str, values: dict[Rank, T]) -> list[T]:
         """What the ranks of a component answered, in the order of their numbers."""
@@ -155,4 +160,5 @@ def _posting(assignment: Assignment, program: str, rank: Rank, logs: MaskedLogs,
         log=str(log),
         output=logs.through(log),
         work=str(folder.work),
+        meeting=str(log.with_name(MEETING)) if rank.component == "actor" and rank.world_size > 1 else "",
     )

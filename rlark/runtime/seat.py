@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import TextIOWrapper
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rlark.engine import load_attribute
@@ -20,7 +21,7 @@ from rlark.runtime.rank import Rank
 from rlark.runtime.wire import PATIENCE_S, Endpoint, PeerLost, Wire, connect
 
 if TYPE_CHECKING:
-    from rlark.runtime.component import DeviceUse, Metrics
+    from rlark.runtime.component import DeviceUse, Metrics, Team
     from rlark.runtime.trainer import Workload
 
 CONTROL = "control"
@@ -42,6 +43,7 @@ class Posting:
         log: the file its output goes to; empty to leave it alone.
         output: a pipe to print into, where somebody else writes the log; empty where it writes it itself.
         work: the folder it works in; empty to stay.
+        meeting: a file at which Actor ranks that learn together meet; empty where there is one.
     """
 
     rank: Rank
@@ -53,6 +55,7 @@ class Posting:
     log: str = ""
     output: str = ""
     work: str = ""
+    meeting: str = ""
 
 
 class Listening(NamedTuple):
@@ -189,7 +192,7 @@ class _Meeting:
         self.rank = posting.rank
         self._control = control
         self._plan = posting.plan
-        self._run = posting.run
+        self._run, self._meeting = posting.run, posting.meeting
         self._num_envs = num_envs
         self.own = columns(num_envs, self.rank.rank, self.rank.world_size)
         name = f"{self.rank.component}-{self.rank.rank}"
@@ -223,6 +226,18 @@ class _Meeting:
         if self._control.fileno() in readable:
             raise PeerLost("the driver gave the run up while the ranks were meeting")
         return endpoint.accept()
+
+    def team(self) -> Team:
+        """The ranks of the component that learn together."""
+        if self.rank.world_size == 1:
+            from rlark.runtime.component import ALONE
+
+            return ALONE
+        from rlark.runtime.averaging import Together
+
+        gpus = [gpu for placed in self._plan.placement[self.rank.component] for gpu in placed.gpus]
+        apart = len(set(gpus)) == len(gpus)
+        return Together(self.rank.rank, self.rank.world_size, Path(self._meeting), gpus_apart=apart)
 
     def world_size(self, component: str) -> int:
         """How many ranks a component has."""
@@ -267,7 +282,9 @@ def _actor(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | Non
     shared = meeting.peers("rollout")
     publishes = meeting.rank.rank == 0  # weights come from rank 0, so every Rollout calls there
     callers = meeting.receive(meeting.world_size("rollout") if publishes else len(shared))
-    actor = workload.program.actor(workload.config, _context(meeting, workload))
+    rank = meeting.rank
+    context = workload.context("actor", rank.rank, rank.world_size, rank.threads, meeting.team())
+    actor = workload.program.actor(workload.config, context)
     side = ActorSide(
         actor,
         workload.shape,

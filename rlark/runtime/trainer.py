@@ -11,14 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rlark.plan.plan import Plan
-from rlark.runtime.component import (
-    Context,
-    DeviceUse,
-    Metrics,
-    Program,
-    Shape,
-    State,
-)
+from rlark.runtime.component import ALONE, Context, DeviceUse, Metrics, Program, Shape, State, Team
 from rlark.runtime.trajectory import TrajectoryBuffer, bootstrap_of
 
 EPISODES = "episodes"
@@ -93,7 +86,9 @@ class Workload:
             stages=plan.stages,
         )
 
-    def context(self, component: str, rank: int = 0, world_size: int = 1, threads: int = 1) -> Context:
+    def context(
+        self, component: str, rank: int = 0, world_size: int = 1, threads: int = 1, team: Team = ALONE
+    ) -> Context:
         """Who a component is.
 
         Args:
@@ -101,6 +96,7 @@ class Workload:
             rank: as in `Context.rank`.
             world_size: as in `Context.world_size`.
             threads: how many may compute.
+            team: the Actor ranks that learn together.
         """
         blocks = world_size * self.stages if component == "rollout" else world_size
         return Context(
@@ -112,6 +108,7 @@ class Workload:
             device=self.device,
             threads=threads,
             log=logging.getLogger(f"{component}-{rank}"),
+            team=team,
         )
 
 

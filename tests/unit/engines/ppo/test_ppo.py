@@ -119,8 +119,8 @@ def test_a_gradient_that_is_not_finite_is_skipped_and_told(make_settings, monkey
     minibatch = actor._minibatch
     calls = []
 
-    def sometimes(packed, loss):
-        minibatch(packed, loss)
+    def sometimes(packed, loss, moments):
+        minibatch(packed, loss, moments)
         calls.append(1)
         if len(calls) == 2:
             actor._gradient[0] = math.inf
@@ -136,8 +136,8 @@ def test_when_every_gradient_is_broken_it_ends(make_settings, monkeypatch):
     actor = learner(make_settings())
     minibatch = actor._minibatch
 
-    def never(packed, loss):
-        minibatch(packed, loss)
+    def never(packed, loss, moments):
+        minibatch(packed, loss, moments)
         actor._gradient[0] = math.nan
 
     monkeypatch.setattr(actor, "_minibatch", never)

@@ -62,7 +62,7 @@ def test_the_gate_is_the_issues():
 def test_the_declaration_leads_to_this_engine():
     assert load_attribute(ENGINE.config) is Config
     assert load_attribute(ENGINE.program) is PROGRAM
-    assert ENGINE.max_ranks == {"actor": 1}
+    assert ENGINE.max_ranks == {}
     assert {need.name for need in ENGINE.requirements} == {"torch", "numpy"}
     assert not ENGINE.unmet()
 

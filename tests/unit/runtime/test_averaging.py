@@ -1,0 +1,53 @@
+"""Ranks that learn together, in processes of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+ONE = """
+import sys
+from pathlib import Path
+import numpy as np, torch
+from rlark.runtime.averaging import Together
+from rlark.runtime.wire import PeerLost
+rank, size, then = int(sys.argv[1]), int(sys.argv[2]), sys.argv[4]
+team = Together(rank, size, Path(sys.argv[3]), patience_s=20)
+tensor = torch.full((3,), float(rank)) if size > 1 else torch.zeros(3)
+with torch.inference_mode():
+    team.mean_(tensor)
+print(tensor.tolist(), team.gather(np.array([rank, 2.5])).tolist(), flush=True)
+if then == "die" and rank == 1:
+    import os, signal
+    os.kill(os.getpid(), signal.SIGKILL)
+if then == "die":
+    try:
+        team.mean_(tensor)
+    except PeerLost as error:
+        print(str(error).partition(":")[0])
+team.close()
+"""
+
+
+def run(size: int, meeting: Path, then: str = "") -> list[str]:
+    """What each rank prints."""
+    command = [sys.executable, "-c", ONE]
+    ranks = [
+        subprocess.Popen([*command, str(rank), str(size), str(meeting), then], stdout=subprocess.PIPE, text=True)
+        for rank in range(size)
+    ]
+    return [rank.communicate(timeout=60)[0] for rank in ranks]
+
+
+def test_means_and_numbers_are_the_same_on_every_rank(tmp_path: Path):
+    said = run(2, tmp_path / "meeting")
+    assert said == ["[0.5, 0.5, 0.5] [[0.0, 2.5], [1.0, 2.5]]\n"] * 2
+
+
+def test_a_rank_that_dies_is_lost_and_no_fault_of_the_others(tmp_path: Path):
+    survivor, _ = run(2, tmp_path / "meeting", "die")
+    assert survivor.splitlines()[-1] == "another Actor rank is gone or silent"
