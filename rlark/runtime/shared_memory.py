@@ -66,6 +66,11 @@ class Block:
         """
         return cls(wire.receive_descriptor())
 
+    def let_go(self) -> None:
+        """Keep nothing but what arrays look into: the memory goes with the last of them."""
+        self.view = memoryview(b"")
+        os.close(self._descriptor)
+
     def close(self) -> None:
         """Let go of it; arrays that look into it keep it alive until they are gone too."""
         with contextlib.suppress(BufferError):  # somebody still looks into it
