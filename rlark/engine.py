@@ -73,6 +73,8 @@ class Engine:
         fused_only: values of `algorithm.type` that learn only where all components run in one process.
         quantities: what its environments measure, as the terms of a `rewardFormula` need it.
         can_fuse: True when all components may run in one process.
+        places_itself: True when its program launches its own groups where components are placed apart
+            (`rlark.runtime.trainer.PlacesItself`).
         uses_gpu: True when a GPU can make it faster.
     """
 
@@ -88,6 +90,7 @@ class Engine:
     fused_only: tuple[str, ...] = ()
     quantities: tuple[str, ...] = ()
     can_fuse: bool = True
+    places_itself: bool = False
     uses_gpu: bool = True
 
     def unmet(self) -> list[Requirement]:

@@ -37,6 +37,7 @@ from rlark.spec.status import RankStatus
 
 if TYPE_CHECKING:
     from rlark.evidence.result import Result
+    from rlark.runtime.cluster import Cluster
     from rlark.runtime.component import Run
     from rlark.runtime.trainer import Trainer, Workload
 
@@ -134,17 +135,33 @@ def _placed(assignment: Assignment, engine: Engine, stop: Stop) -> Iterator[tupl
     group = RayGroup(head, assignment.node_id, str(python) if python.exists() else "")
     stop.listen()  # Ray took the signals
     try:
-        from rlark.runtime.placed import PlacedTrainer
+        from rlark.runtime.cluster import Cluster
 
-        trainer = PlacedTrainer(assignment, engine.program, group)
-        try:
-            workload = _workload(assignment, engine)  # while the ranks load theirs
-            _write_ranks(assignment, fused=False, ranks=trainer.gather(workload.shape, workload.stages))
+        with Cluster.of(assignment, group, engine.program) as cluster:
+            make = _places_itself if engine.places_itself else _components
+            workload, trainer = make(assignment, engine, cluster)
+            _write_ranks(assignment, fused=False, ranks=cluster.statuses())
             yield workload, trainer
-        finally:
             trainer.close()
     finally:
         group.close()
+
+
+def _components(assignment: Assignment, engine: Engine, cluster: Cluster) -> tuple[Workload, Trainer]:
+    """Env, Rollout and Actor on the ranks of their own."""
+    from rlark.runtime.placed import PlacedTrainer
+
+    trainer = PlacedTrainer(cluster)
+    workload = _workload(assignment, engine)  # while the ranks load theirs
+    trainer.gather(workload.shape, workload.stages)
+    return workload, trainer
+
+
+def _places_itself(assignment: Assignment, engine: Engine, cluster: Cluster) -> tuple[Workload, Trainer]:
+    """What the engine itself launches."""
+    workload = _workload(assignment, engine)
+    program: Any = workload.program
+    return workload, program.place(workload.config, cluster)
 
 
 def _workload(assignment: Assignment, engine: Engine) -> Workload:

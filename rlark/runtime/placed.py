@@ -2,56 +2,38 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping
-from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
 from rlark.errors import UsageError
-from rlark.host.ports import free_ports
-from rlark.runtime.assignment import Assignment
+from rlark.runtime.cluster import Cluster
 from rlark.runtime.component import DeviceUse, Metrics, Shape, State
 from rlark.runtime.exchange import columns, stage_size
-from rlark.runtime.masked_log import MaskedLogs
-from rlark.runtime.rank import Rank, rank_env, rank_status, ranks_of
-from rlark.runtime.roster import Group, Roster
-from rlark.runtime.seat import Posting
+from rlark.runtime.rank import Rank
+from rlark.runtime.roster import Call
 from rlark.runtime.trainer import averaged, require_same_ranks, require_same_size
 from rlark.spec.status import RankStatus
 
 COMPONENTS = ("actor", "rollout", "env")
-MEETING = ".actors"
-"""Where Actor ranks that learn together meet, beside the logs; gone with them."""
 T = TypeVar("T")
 
 
 class PlacedTrainer:
     """Actor, Rollout and Env ranks, each its own process, exchanging over sockets."""
 
-    def __init__(self, assignment: Assignment, program: str, group: Group) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         """Start every rank's process; returns before they are up.
 
         Args:
-            assignment: what is run, where, on what.
-            program: `module:attribute` of the engine's program.
-            group: starts processes.
+            cluster: the places of the run.
         """
-        plan = assignment.plan
-        gathering = [component for component in plan.placement if plan.world_size(component) > 1]
-        ports = dict(zip(gathering, free_ports(len(gathering)), strict=True))
-        ranks = ranks_of(plan, assignment.lease, ports)
-        self._lease = assignment.lease
-        self._ranks = {name: [rank for rank in ranks if rank.component == name] for name in COMPONENTS}
-        logs = MaskedLogs(assignment.mask())
-        self._meeting = assignment.folder.logs(assignment.lease.attempt) / MEETING
-        self._meeting.unlink(missing_ok=True)
-        postings = [(rank, partial(_posting, assignment, program, rank, logs)) for rank in ranks]
-        self._roster = Roster(group, postings, logs)
+        self._cluster, self._roster = cluster, cluster.roster
+        self._ranks = {name: cluster.ranks[name] for name in COMPONENTS}
         self._device = DeviceUse("cpu", "", cuda_requested=False)
         self._size, self._stages = (0, 0), 1
+        self._there = [call for name in COMPONENTS for call in cluster.start(name)[1]]
 
     def gather(self, shape: Shape, stages: int = 1) -> list[RankStatus]:
         """Wait until every rank is built: how each really runs.
@@ -66,14 +48,16 @@ class PlacedTrainer:
         """
         require_even(shape.num_envs, stages, {name: len(ranks) for name, ranks in self._ranks.items()})
         self._size, self._stages = (shape.num_envs, shape.observation_size), stages
-        ready = self._roster.gather()
-        self._device = ready[self._ranks["actor"][0]].device or self._device
-        processes = self._roster.processes
-        return [
-            rank_status(rank, self._lease, process.pid if (process := processes[rank]) else 0)
-            for ranks in self._ranks.values()
-            for rank in ranks
-        ]
+        for call in self._there:  # every rank can be met
+            call.wait()
+        everybody = [rank for ranks in self._ranks.values() for rank in ranks]
+        built = Call(self._roster, "its constructor", tuple(everybody))
+        for rank in everybody:
+            self._roster.tell(rank, "meet", built)
+        ready = built.wait()
+        self._roster.settled()
+        self._device = ready[self._ranks["actor"][0]] or self._device
+        return self._cluster.statuses()
 
     def iterate(self) -> Metrics:
         """One rollout and one update by all ranks.
@@ -81,12 +65,12 @@ class PlacedTrainer:
         Raises:
             RunFailed: a rank failed; says which was the first and why.
         """
-        metrics: dict[Rank, Metrics] = self._roster.order("iterate")
+        metrics: dict[Rank, Metrics] = self._roster.order("iterate").wait()
         return averaged(self._of("env", metrics)) | self._of("actor", metrics)[0]
 
     def state(self) -> State:
         """Everything needed to continue; the state of Actor rank 0 stands for all of them."""
-        states = self._roster.order("state")
+        states = self._roster.order("state").wait()
         rollouts = self._of("rollout", states)
         seen = np.concatenate([state["observation"] for state in rollouts], axis=1)  # [stages, N / stages, O]
         return {
@@ -111,7 +95,7 @@ class PlacedTrainer:
             "env": [state["env"][rank * stages : (rank + 1) * stages] for rank in range(envs)],
         }
         arguments = {rank: (states[name][rank.rank],) for name, ranks in self._ranks.items() for rank in ranks}
-        self._roster.order("restore", arguments)
+        self._roster.order("restore", arguments).wait()
 
     def device(self) -> DeviceUse:
         """What Actor rank 0 computes on."""
@@ -119,8 +103,7 @@ class PlacedTrainer:
 
     def close(self) -> None:
         """End all ranks."""
-        self._roster.close()
-        self._meeting.unlink(missing_ok=True)
+        self._cluster.close()
 
     def _of(self, component: str, values: dict[Rank, T]) -> list[T]:
         """What the ranks of a component answered, in the order of their numbers."""
@@ -145,20 +128,3 @@ def require_even(num_envs: int, stages: int, ranks: Mapping[str, int]) -> None:
         except ValueError as error:
             of = f" (those of one of {stages} pipeline stages)" if stages > 1 else ""
             raise UsageError(f"{component}: {error}{of}", hint="change total_num_envs or the placement") from None
-
-
-def _posting(assignment: Assignment, program: str, rank: Rank, logs: MaskedLogs, run: str) -> Posting:
-    folder, plan = assignment.folder, assignment.plan
-    log = folder.logs(assignment.lease.attempt) / rank.log
-    return Posting(
-        rank=rank,
-        env=rank_env(rank, assignment.lease, os.environ, assignment.variables),
-        program=program,
-        plan=plan,
-        run=run,
-        path=tuple(sys.path),
-        log=str(log),
-        output=logs.through(log),
-        work=str(folder.work),
-        meeting=str(log.with_name(MEETING)) if rank.component == "actor" and rank.world_size > 1 else "",
-    )

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import selectors
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from rlark.host import process
 from rlark.host.clock import SystemClock
+from rlark.host.memory import killed_for_memory
 from rlark.host.process import ProcessId
 from rlark.runtime.failure import Cause, RunFailed, last_lines
 from rlark.runtime.masked_log import MaskedLogs
 from rlark.runtime.rank import Rank
-from rlark.runtime.seat import CONTROL, Done, Failed, Listening, Posting, Ready
+from rlark.runtime.seat import CONTROL, STACKS, Failed, Posting
 from rlark.runtime.wire import Endpoint, PeerLost, Wire, new_run
 
 START_S = 600.0
@@ -24,7 +27,9 @@ START_S = 600.0
 LOOK_S = 0.5
 BLAME_S = 2.0
 """How long to look for the cause once a rank only knows that a peer is gone."""
-END_S = 3.0
+END_S = 2.0
+STACKS_S = 0.2
+"""How long ranks that are late have to write down where they stand."""
 
 
 class Group(Protocol):
@@ -45,70 +50,184 @@ class Group(Protocol):
 
 @dataclass
 class _Member:
+    """One rank: what it is to be told, how it is reached, and the calls that it still owes an answer, in order."""
+
     posting: Posting
-    control: Wire
-    process: ProcessId | None
+    owes: deque[Call]
+    control: Wire | None = None
+    process: ProcessId | None = None
+
+
+@dataclass(eq=False)
+class Call:
+    """Something that ranks are doing.
+
+    Attributes:
+        what: it, for messages.
+        answers: what those that are done have answered.
+    """
+
+    roster: Roster
+    what: str
+    ranks: tuple[Rank, ...]
+    answers: dict[Rank, Any] = field(default_factory=dict)
+
+    def done(self) -> bool:
+        """Whether all have answered; does not wait.
+
+        Raises:
+            RunFailed: a rank failed, any rank of the run.
+        """
+        self.roster.look()
+        return self.finished
+
+    @property
+    def finished(self) -> bool:
+        """Whether all answers that are known now are all."""
+        return len(self.answers) == len(self.ranks)
+
+    def wait(self, timeout_s: float | None = None) -> dict[Rank, Any]:
+        """All answers, by rank in the order of the call.
+
+        Args:
+            timeout_s: how long they may take; None for as long as it takes.
+
+        Raises:
+            RunFailed: a rank failed, any rank of the run, or the time is over; says which was the first and why.
+        """
+        self.roster.wait(self, timeout_s)
+        return {rank: self.answers[rank] for rank in self.ranks}
 
 
 class Roster:
-    """The ranks of one run, each behind a control wire."""
+    """The ranks of one run, each behind a control wire.
 
-    def __init__(
-        self,
-        group: Group,
-        postings: Iterable[tuple[Rank, Callable[[str], Posting]]],
-        logs: MaskedLogs | None = None,
-    ) -> None:
-        """Start every rank's process; returns before they are up.
+    Attributes:
+        run: the run's part of its endpoints' names.
+    """
+
+    def __init__(self, group: Group, logs: MaskedLogs | None = None) -> None:
+        """Nobody yet.
 
         Args:
             group: starts processes.
-            postings: each rank, and its posting once the run's name is known.
             logs: those that are written for the ranks; none by default.
+        """
+        self.run = new_run()
+        self._group = group
+        self._logs = logs
+        self._members: dict[Rank, _Member] = {}
+        self._awaited: dict[str, Rank] = {}
+        self._endpoint = Endpoint(f"{self.run}/{CONTROL}")
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._endpoint, selectors.EVENT_READ)
+        self._until = 0.0
+        self._killed_before = killed_for_memory()
+        self._closed = False
+
+    def start(self, postings: Iterable[tuple[Rank, Callable[[str], Posting]]]) -> Call:
+        """Start processes; returns before they are up.
+
+        Args:
+            postings: each rank, and its posting once the run's name is known.
+
+        Returns:
+            The call that each answers with its first word.
 
         Raises:
             Exception: what the group says when it cannot start one; nothing is left behind then.
         """
-        self._group = group
-        self._logs = logs
-        self._members: dict[Rank, _Member] = {}
-        run = new_run()
-        self._endpoint = Endpoint(f"{run}/{CONTROL}")
+        made = [(rank, make(self.run)) for rank, make in postings]
+        call = Call(self, "start", tuple(rank for rank, _ in made))
+        self._until = time.monotonic() + START_S
         try:
-            self._postings = {rank: make(run) for rank, make in postings}
-            for rank in self._postings:
-                group.start(rank, run)
+            for rank, posting in made:
+                self._members[rank] = _Member(posting, deque([call]))
+                self._awaited[_name(rank)] = rank
+                self._group.start(rank, self.run)
         except BaseException:
             self.close()
             raise
+        return call
 
-    def gather(self) -> dict[Rank, Ready]:
-        """Wait until every rank is built.
+    def order(
+        self,
+        verb: str,
+        arguments: Mapping[Rank, tuple[Any, ...]] | None = None,
+        named: Mapping[Rank, Mapping[str, Any]] | None = None,
+        *,
+        ranks: Collection[Rank] | None = None,
+    ) -> Call:
+        """Have ranks do something, after what they do already; does not wait.
+
+        Args:
+            verb: a method of what each rank holds.
+            arguments: of each rank; none by default.
+            named: its named arguments.
+            ranks: who; all by default.
 
         Raises:
-            RunFailed: one could not be.
+            RunFailed: one is gone.
         """
-        awaited = {f"{rank.component}-{rank.rank}": rank for rank in self._postings}
-        until = time.monotonic() + START_S
-        while awaited:
-            self._admit(awaited, until)
-        self._collect(Listening)
-        for member in self._members.values():
-            self._tell(member, "meet")
-        ready: dict[Rank, Ready] = self._collect(Ready)
+        chosen = tuple(self._members if ranks is None else ranks)
+        call = Call(self, verb, chosen)
+        for rank in chosen:
+            order = (verb, (arguments or {}).get(rank, ()), dict((named or {}).get(rank, {})))
+            self.tell(rank, order, call)
+        return call
+
+    def tell(self, rank: Rank, message: object, call: Call) -> None:
+        """Send a rank something that it will answer.
+
+        Raises:
+            RunFailed: it is gone.
+        """
+        member = self._members[rank]
+        while member.control is None:  # it has not reported yet
+            self._pump(LOOK_S)
+        member.owes.append(call)
+        try:
+            member.control.send_object(message)
+        except PeerLost:  # it may have said why before it went
+            self._blame({})
+
+    def expect(self, ranks: Collection[Rank], what: str) -> Call:
+        """The call that ranks answer with their next word, unasked.
+
+        Args:
+            ranks: who.
+            what: they are doing, for messages.
+        """
+        call = Call(self, what, tuple(ranks))
+        for rank in ranks:
+            self._members[rank].owes.append(call)
+        return call
+
+    def settled(self) -> None:
+        """Every rank writes its log: names that were only needed to get there may go."""
         if self._logs is not None:
             self._logs.settle()
-        return ready
 
-    def order(self, verb: str, arguments: Mapping[Rank, tuple[Any, ...]] | None = None) -> dict[Rank, Any]:
-        """Have every rank do something at the same time, and wait for all answers.
+    def look(self) -> None:
+        """Take what ranks have said, without waiting.
 
         Raises:
-            RunFailed: one could not; says which was the first and why.
+            RunFailed: one failed.
         """
-        for rank, member in self._members.items():
-            self._tell(member, (verb, (arguments or {}).get(rank, ())))
-        return {rank: done.value for rank, done in self._collect(Done).items()}
+        self._pump(0.0)
+
+    def wait(self, call: Call, timeout_s: float | None = None) -> None:
+        """Wait for a call's answers.
+
+        Raises:
+            RunFailed: a rank failed, or the time is over.
+        """
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while not call.finished:
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                self._overdue(call, timeout_s)
+            self._pump(left)
 
     @property
     def processes(self) -> dict[Rank, ProcessId | None]:
@@ -116,75 +235,95 @@ class Roster:
         return {rank: member.process for rank, member in self._members.items()}
 
     def close(self) -> list[ProcessId]:
-        """End all ranks.
+        """End all ranks. Closing twice is harmless.
 
         Returns:
             Processes that could not be ended.
         """
-        for member in self._members.values():
-            try:
-                member.control.send_object(None)
-            except PeerLost:
-                continue
+        if self._closed:
+            return []
+        self._closed = True
+        wires = [member.control for member in self._members.values() if member.control is not None]
+        for wire in wires:
+            with suppress(PeerLost):
+                wire.send_object(None)
         self._group.end()
         left = [member.process for member in self._members.values() if member.process is not None]
         until = time.monotonic() + END_S
         while any(process.alive(one) for one in left) and time.monotonic() < until:
             time.sleep(0.02)
-        for member in self._members.values():
-            member.control.close()
+        for wire in wires:
+            wire.close()
+        self._selector.close()
         self._endpoint.close()
         survivors = process.end(left, 0, SystemClock())
         if self._logs is not None:
             self._logs.finish(END_S)
         return survivors
 
-    def _admit(self, awaited: dict[str, Rank], until: float) -> None:
-        """Let one rank in, or find out that one will never come."""
-        try:
+    def _pump(self, timeout_s: float | None) -> None:
+        """Wait for something to happen, at most so long, and take it in."""
+        if self._awaited:
+            timeout_s = LOOK_S if timeout_s is None else min(timeout_s, LOOK_S)
+        events = self._selector.select(timeout_s)
+        for key, _ in events:
+            if key.fileobj is self._endpoint:
+                self._admit()
+            else:
+                self._take(key.data)
+        if self._awaited and not events:
+            self._look_for_the_missing()
+
+    def _take(self, rank: Rank) -> None:
+        message = self._hear(rank)
+        if message is None or isinstance(message, Failed):
+            self._blame({rank: message})
+        member = self._members[rank]
+        member.owes.popleft().answers[rank] = message.value
+
+    def _admit(self) -> None:
+        """Let one rank in."""
+        with suppress(PeerLost):
             name, control = self._endpoint.accept(LOOK_S)
-        except PeerLost:
-            for name, rank in awaited.items():
-                why = self._group.why(rank)
-                if why is not None:
-                    self._give_up(Cause(rank.component, rank.rank, "ProcessDied", f"it did not start: {why}"))
-                if time.monotonic() > until:
-                    self._give_up(Cause(rank.component, rank.rank, "Timeout", f"{name} did not start in {START_S:g} s"))
-            return
-        rank = awaited.pop(name)
-        own = control.peer_pid == os.getpid()  # a group may run ranks as threads: those are not for us to kill
-        member = _Member(self._postings[rank], control, None if own else process.identify(control.peer_pid))
-        self._members[rank] = member
-        self._tell(member, member.posting)
+            rank = self._awaited.pop(name)
+            member = self._members[rank]
+            own = control.peer_pid == os.getpid()  # a group may run ranks as threads: those are not for us to kill
+            member.control, member.process = control, None if own else process.identify(control.peer_pid)
+            self._selector.register(control, selectors.EVENT_READ, rank)
+            control.send_object(member.posting)
 
-    def _tell(self, member: _Member, message: object) -> None:
-        try:
-            member.control.send_object(message)
-        except PeerLost:  # it may have said why before it went
-            self._blame({})
-
-    def _collect(self, kind: type[Any]) -> dict[Rank, Any]:
-        """One answer of a kind from every rank."""
-        answers: dict[Rank, Any] = {}
-        with selectors.DefaultSelector() as selector:
-            for rank, member in self._members.items():
-                selector.register(member.control, selectors.EVENT_READ, rank)
-            while len(answers) < len(self._members):
-                for key, _ in selector.select():
-                    rank = key.data
-                    answer = self._hear(rank)
-                    if not isinstance(answer, kind):
-                        self._blame({rank: answer})
-                    answers[rank] = answer
-                    selector.unregister(key.fileobj)
-        return answers
+    def _look_for_the_missing(self) -> None:
+        """Find out that a rank will never come."""
+        for name, rank in self._awaited.items():
+            why = self._group.why(rank)
+            if why is not None:
+                self._give_up(Cause(rank.component, rank.rank, "ProcessDied", f"it did not start: {why}"))
+            if time.monotonic() > self._until:
+                self._give_up(Cause(rank.component, rank.rank, "Timeout", f"{name} did not start in {START_S:g} s"))
 
     def _hear(self, rank: Rank) -> Any:
         """The next message of a rank; its death is one too."""
+        control = self._members[rank].control
         try:
-            return self._members[rank].control.receive_object()
+            return control.receive_object() if control is not None else None
         except PeerLost:
             return None
+
+    def _overdue(self, call: Call, timeout_s: float | None) -> NoReturn:
+        """A call took too long: have those that are late write down where they stand, and end."""
+        late = [rank for rank in call.ranks if rank not in call.answers]
+        self._show_stacks(late)
+        first, names = late[0], ", ".join(_name(rank) for rank in late)
+        told = f"{names} did not answer {call.what} within {timeout_s:g} s; where each stands is in its log"
+        self._give_up(Cause(first.component, first.rank, "Timeout", told))
+
+    def _show_stacks(self, ranks: Iterable[Rank]) -> None:
+        asked = [one for rank in ranks if (one := self._members[rank].process) is not None]
+        for one in asked:
+            with suppress(ProcessLookupError):
+                os.kill(one.pid, STACKS)
+        if asked:
+            time.sleep(STACKS_S)
 
     def _blame(self, heard: dict[Rank, Any]) -> NoReturn:
         """Find the first cause among what ranks say, and end the run with it.
@@ -194,7 +333,7 @@ class Roster:
         until = time.monotonic() + BLAME_S
         with selectors.DefaultSelector() as selector:
             for rank, member in self._members.items():
-                if rank not in heard:
+                if rank not in heard and member.control is not None:
                     selector.register(member.control, selectors.EVENT_READ, rank)
             while not _knows(heard) and selector.get_map() and time.monotonic() < until:
                 for key, _ in selector.select(timeout=LOOK_S):
@@ -202,6 +341,8 @@ class Roster:
                     if message is None or isinstance(message, Failed):
                         heard[key.data] = message
                         selector.unregister(key.fileobj)
+        if not _knows(heard):  # somebody is silent and alive: where it stands is all that there is to know
+            self._show_stacks(rank for rank in self._members if rank not in heard)
         self._give_up(self._cause(heard))
 
     def _cause(self, heard: Mapping[Rank, Any]) -> Cause:
@@ -222,14 +363,22 @@ class Roster:
         until = time.monotonic() + LOOK_S
         while (why := self._group.why(rank)) is None and time.monotonic() < until:
             time.sleep(0.02)
-        return f" ({why})" if why else ""
+        known = f" ({why})" if why else ""
+        if killed_for_memory() > self._killed_before:
+            known += "; the kernel has killed a process here for want of memory since the run began"
+        return known
 
     def _give_up(self, cause: Cause) -> NoReturn:
-        log = next(
-            (p.log for r, p in self._postings.items() if (r.component, r.rank) == (cause.component, cause.rank)), ""
+        logs = (
+            m.posting.log for r, m in self._members.items() if (r.component, r.rank) == (cause.component, cause.rank)
         )
+        log = next(logs, "")
         self.close()
         raise RunFailed(cause.with_log(Path(log).name, last_lines(Path(log))) if log else cause)
+
+
+def _name(rank: Rank) -> str:
+    return f"{rank.component}-{rank.rank}"
 
 
 def _knows(heard: Mapping[Rank, Any]) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from rlark.engine import load_attribute
 from rlark.plan.plan import Plan
 from rlark.runtime.rank import Rank
-from rlark.runtime.wire import PATIENCE_S, Endpoint, PeerLost, Wire, connect
+from rlark.runtime.wire import Endpoint, PeerLost, Wire, connect, exchange_patience
 
 if TYPE_CHECKING:
     from rlark.runtime.component import DeviceUse, Metrics, Team
@@ -44,6 +44,7 @@ class Posting:
         output: a pipe to print into, where somebody else writes the log; empty where it writes it itself.
         work: the folder it works in; empty to stay.
         meeting: a file at which Actor ranks that learn together meet; empty where there is one.
+        worker: what the rank holds where it is no Env, Rollout or Actor of the program: see `rlark.runtime.worker`.
     """
 
     rank: Rank
@@ -56,20 +57,15 @@ class Posting:
     output: str = ""
     work: str = ""
     meeting: str = ""
-
-
-class Listening(NamedTuple):
-    """The rank can be met."""
-
-
-class Ready(NamedTuple):
-    """The rank is built; an Actor says what it computes on."""
-
-    device: DeviceUse | None = None
+    worker: bytes = b""
 
 
 class Done(NamedTuple):
-    """An order was carried out."""
+    """Something was carried out.
+
+    That a rank can be met is its first word where ranks meet; that it is built the next, and there an Actor
+    says what it computes on. Then follows one for each order.
+    """
 
     value: Any = None
 
@@ -148,12 +144,19 @@ def show_stacks_on_request() -> None:
 def serve(control: Wire, posting: Posting) -> None:
     """Be the rank: carry out orders until there are none, and say why when that ends badly."""
     try:
-        side, device = _build(control, posting)
-        side.begin()
-        control.send_object(Ready(device))
+        if posting.worker:
+            from rlark.runtime.worker import hire
+
+            control.send_object(Done())  # its process is there: what follows takes as long as its constructor
+            side: Any = hire(posting)
+            device = None
+        else:
+            side, device = _build(control, posting)
+            side.begin()
+        control.send_object(Done(device))
         while (order := control.receive_object()) is not None:
-            verb, arguments = order
-            control.send_object(Done(getattr(side, verb)(*arguments)))
+            verb, arguments, named = order
+            control.send_object(Done(getattr(side, verb)(*arguments, **named)))
     except BaseException as error:  # noqa: BLE001  whatever ends a rank is its cause: SystemExit too
         traceback.print_exc()
         failure = Failed(type(error).__name__, str(error), isinstance(error, PeerLost), time.time())
@@ -197,8 +200,8 @@ class _Meeting:
         self.own = columns(num_envs, self.rank.rank, self.rank.world_size)
         name = f"{self.rank.component}-{self.rank.rank}"
         self._name = name
-        self._endpoint = None if self.rank.component == "env" else Endpoint(f"{self._run}/{name}")
-        control.send_object(Listening())
+        self._endpoint = None if self.rank.component == "env" else Endpoint(f"{self._run}/{name}", exchange_patience())
+        control.send_object(Done())
         control.receive_object()  # everybody listens now
 
     def peers(self, component: str) -> dict[int, range]:
@@ -210,7 +213,9 @@ class _Meeting:
     def call(self, component: str, ranks: set[int]) -> dict[int, Wire]:
         """Wires to ranks that listen."""
         names = {rank: f"{component}-{rank}" for rank in sorted(ranks)}
-        return {rank: connect(f"{self._run}/{name}", self._name, name) for rank, name in names.items()}
+        return {
+            rank: connect(f"{self._run}/{name}", self._name, name, exchange_patience()) for rank, name in names.items()
+        }
 
     def receive(self, count: int) -> dict[int, Wire]:
         """Wires to the ranks that call, in the order of their ranks; nobody else is expected afterwards."""
@@ -222,7 +227,7 @@ class _Meeting:
 
     def _next_caller(self, endpoint: Endpoint) -> tuple[str, Wire]:
         """The next rank that calls, unless the driver gives the run up meanwhile."""
-        readable, _, _ = select.select([endpoint.fileno(), self._control.fileno()], [], [], PATIENCE_S)
+        readable, _, _ = select.select([endpoint.fileno(), self._control.fileno()], [], [], exchange_patience())
         if self._control.fileno() in readable:
             raise PeerLost("the driver gave the run up while the ranks were meeting")
         return endpoint.accept()
@@ -237,7 +242,9 @@ class _Meeting:
 
         gpus = [gpu for placed in self._plan.placement[self.rank.component] for gpu in placed.gpus]
         apart = len(set(gpus)) == len(gpus)
-        return Together(self.rank.rank, self.rank.world_size, Path(self._meeting), gpus_apart=apart)
+        return Together(
+            self.rank.rank, self.rank.world_size, Path(self._meeting), gpus_apart=apart, patience_s=exchange_patience()
+        )
 
     def world_size(self, component: str) -> int:
         """How many ranks a component has."""

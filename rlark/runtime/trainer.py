@@ -6,13 +6,16 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from rlark.plan.plan import Plan
 from rlark.runtime.component import ALONE, Context, DeviceUse, Metrics, Program, Shape, State, Team
 from rlark.runtime.trajectory import TrajectoryBuffer, bootstrap_of
+
+if TYPE_CHECKING:
+    from rlark.runtime.cluster import Cluster
 
 EPISODES = "episodes"
 
@@ -197,6 +200,22 @@ class TrainsItself(Protocol):
         Args:
             config: what `Program.config` made.
             contexts: component -> who it is.
+        """
+        ...
+
+
+class PlacesItself(Protocol):
+    """A program that launches groups of its own workers where its components are placed apart.
+
+    Its engine says so by `Engine.places_itself`.
+    """
+
+    def place(self, config: Any, cluster: Cluster) -> Trainer:
+        """What trains, with all its groups launched.
+
+        Args:
+            config: what `Program.config` made.
+            cluster: `cluster.ranks` says what is placed; `Worker.create_group(...).launch(cluster, name=...)`.
         """
         ...
 

@@ -17,6 +17,8 @@ from typing import Any
 
 PATIENCE_S = 1800.0
 """How long a live peer may stay silent; a dead one is noticed at once."""
+EXCHANGE = "RLARK_EXCHANGE_TIMEOUT"
+"""The variable by which a Job sets how many seconds the ranks of a run wait for each other."""
 _HEADER = struct.Struct("<Q")
 _CREDENTIALS = struct.Struct("3i")
 _BUFFER = 1 << 20
@@ -251,6 +253,15 @@ def connect(name: str, caller: str, peer: str, patience_s: float = PATIENCE_S) -
         raise PeerLost(f"{peer} does not answer at {_who(name)}: another user's process does")
     wire.send(caller.encode())
     return wire
+
+
+def exchange_patience() -> float:
+    """How long the ranks of a run wait for each other, in seconds."""
+    try:
+        wanted = float(os.environ.get(EXCHANGE, ""))
+    except ValueError:
+        return PATIENCE_S
+    return wanted if wanted > 0 else PATIENCE_S
 
 
 def new_run() -> str:

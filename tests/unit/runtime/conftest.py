@@ -18,6 +18,7 @@ from rlark.plan.node import Device, Lease
 from rlark.plan.plan import Plan, RankPlacement
 from rlark.runtime import seat
 from rlark.runtime.assignment import Assignment
+from rlark.runtime.cluster import Cluster
 from rlark.runtime.placed import PlacedTrainer
 from rlark.runtime.rank import Rank
 from rlark.runtime.trainer import Workload
@@ -73,7 +74,7 @@ def placed() -> Callable[..., AbstractContextManager[tuple[PlacedTrainer, list[R
         program: str = PROGRAM,
     ) -> Iterator[tuple[PlacedTrainer, list[RankStatus]]]:
         group = Threads(rank, missing)
-        trainer = PlacedTrainer(assignment, program, group)
+        trainer = PlacedTrainer(Cluster.of(assignment, group, program))
         try:
             workload = Workload.of(load_attribute(program), assignment.plan)
             yield trainer, trainer.gather(workload.shape, workload.stages)

@@ -10,6 +10,7 @@ import pytest
 from rlark.engine import load_attribute
 from rlark.errors import ClusterError, UsageError
 from rlark.runtime import seat
+from rlark.runtime.cluster import Cluster
 from rlark.runtime.failure import RunFailed
 from rlark.runtime.placed import PlacedTrainer
 from rlark.runtime.trainer import FusedTrainer, Workload
@@ -138,7 +139,7 @@ def test_a_rank_that_is_refused_leaves_nothing_behind(assign):
 
     group, before = Refusing(), named_sockets()
     with pytest.raises(ClusterError, match="does not start"):
-        PlacedTrainer(assign(), PROGRAM, group)
+        PlacedTrainer(Cluster.of(assign(), group, PROGRAM))
     assert (group.ended, named_sockets()) == (True, before)
 
 

@@ -17,6 +17,7 @@ from rlark.plan.node import Lease
 from rlark.plan.plan import Plan, RankPlacement
 from rlark.runtime import seat
 from rlark.runtime.assignment import Assignment
+from rlark.runtime.cluster import Cluster
 from rlark.runtime.placed import PlacedTrainer
 from rlark.runtime.rank import Rank
 from rlark.runtime.trainer import FusedTrainer, Workload
@@ -59,7 +60,7 @@ def assign(make_config, tmp_path: Path) -> Callable[..., Assignment]:
 
 
 def learned(assignment: Assignment, iterations: int = 3) -> tuple[bytes, list[float]]:
-    trainer = PlacedTrainer(assignment, ENGINE.program, Threads())
+    trainer = PlacedTrainer(Cluster.of(assignment, Threads(), ENGINE.program))
     try:
         trainer.gather(Workload.of(PROGRAM, assignment.plan).shape)
         rewards = [trainer.iterate()["meanReward"] for _ in range(iterations)]
