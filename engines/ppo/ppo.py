@@ -308,7 +308,7 @@ class Learner:
         """Everything needed to continue exactly here; the same on all ranks that learn together.
 
         Raises:
-            RuntimeError: it is not: a rank's weights are others.
+            RuntimeError: this rank's is another than that of rank 0.
         """
         self._require_equal()
         return {
@@ -323,12 +323,19 @@ class Learner:
         }
 
     def _require_equal(self) -> None:
+        """Refuse a state that is this rank's alone; the one that differs says so, and the run ends with its words."""
         if self._team.size == 1:
             return
-        marks = self._team.gather(np.array([zlib.crc32(self._flat.cpu().numpy().tobytes())], np.float64))[:, 0]
-        others = np.flatnonzero(marks != marks[0])
-        if len(others):
-            raise RuntimeError(f"the weights of Actor rank {others[0]} differ from those of rank 0")
+        adam, seen = self._adam.state(), self._normaliser.state()
+        numbers = (self._flat.cpu().numpy(), adam["first"], adam["second"], seen["mean"], seen["square"])
+        marks = [zlib.crc32(part.tobytes()) for part in (*numbers, self._generator.get_state().numpy())]
+        rows = self._team.gather(np.array([*marks, adam["steps"], seen["count"], self._iteration, self._lr]))
+        if (rows[self._team.rank] != rows[0]).any():
+            raise RuntimeError(
+                f"Actor rank {self._team.rank} has drifted from rank 0 and holds another policy, optimiser or "
+                "normaliser, though all ranks average their gradients: go on from the last checkpoint, which is whole, "
+                "and look for a GPU that computes wrong or ranks that run other versions"
+            )
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from there.

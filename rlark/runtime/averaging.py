@@ -19,14 +19,16 @@ import numpy as np
 from rlark.runtime.component import Doubles
 from rlark.runtime.wire import PATIENCE_S, PeerLost
 
-LOOPBACK = "lo"
-_INTERFACE = "GLOO_SOCKET_IFNAME"
+ON_ONE_NODE = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "TORCH_NCCL_BLOCKING_WAIT": "1"}
+"""What torch.distributed is told where the Job does not say otherwise: the ranks talk over the loopback only, and an
+operation that takes too long on GPUs raises where it was called, as it does on a CPU, instead of ending the process."""
 
 
 class Together:
     """The team of one Actor rank among several (`rlark.runtime.component.Team`).
 
-    The ranks meet when something is first averaged.
+    The ranks meet when something is first averaged or gathered. Numbers always go over gloo; a tensor goes as its
+    own device wants it, so that GPUs that are only pretended change nothing.
 
     Attributes:
         rank: from 0.
@@ -47,8 +49,8 @@ class Together:
         """
         self.rank, self.size = rank, size
         self._meeting, self._gpus_apart, self._patience_s = meeting, gpus_apart, patience_s
-        self._nccl = False
-        self._group: Any = None
+        self._distributed: Any = None
+        self._on_gpus: Any = None
 
     def mean_(self, tensor: Any) -> None:
         """Replace a tensor by its mean over all ranks: the same bytes on each.
@@ -56,10 +58,12 @@ class Together:
         Raises:
             PeerLost: one is gone or silent.
         """
-        with self._together() as group:
-            through_host = tensor.is_cuda and not self._nccl
-            here = tensor.cpu() if through_host else tensor
-            group.all_reduce(here)
+        through_host = tensor.is_cuda and not self._gpus_apart
+        here = tensor.cpu() if through_host else tensor
+        with self._together() as distributed:
+            if here.is_cuda and self._on_gpus is None:
+                self._on_gpus = distributed.new_group(backend="nccl", timeout=timedelta(seconds=self._patience_s))
+            distributed.all_reduce(here, group=self._on_gpus if here.is_cuda else None)
         here.div_(self.size)
         if through_host:
             tensor.copy_(here)
@@ -74,36 +78,36 @@ class Together:
 
         own = torch.from_numpy(np.ascontiguousarray(numbers, np.float64))
         rows = [torch.empty_like(own) for _ in range(self.size)]
-        with self._together() as group:
-            group.all_gather(rows, own)
+        with self._together() as distributed:
+            distributed.all_gather(rows, own)
         return np.stack([row.numpy() for row in rows])
 
     def close(self) -> None:
         """Leave; harmless when the others are gone."""
-        if self._group is not None:
-            with suppress(Exception):
-                self._group.destroy_process_group()
-            self._group = None
+        if self._distributed is not None:
+            with suppress(RuntimeError):
+                self._distributed.destroy_process_group()
+            self._distributed = self._on_gpus = None
 
     @contextmanager
     def _together(self) -> Iterator[Any]:
         """torch.distributed, with all ranks in it."""
+        met = self._distributed is not None
         try:
-            if self._group is None:
-                self._group = self._meet()
-            yield self._group
+            if not met:
+                self._distributed = self._meet()
+            yield self._distributed
         except RuntimeError as error:  # what torch.distributed raises is one, whatever went wrong
-            first = str(error).strip().partition("\n")[0]
-            raise PeerLost(f"another Actor rank is gone or silent: {first}") from error
+            what = "another Actor rank is gone or silent" if met else "the other Actor ranks cannot be met"
+            raise PeerLost(f"{what}: {str(error).strip().partition(chr(10))[0]}") from error
 
     def _meet(self) -> Any:
-        import torch
         from torch import distributed
 
-        self._nccl = self._gpus_apart and torch.cuda.is_available() and distributed.is_nccl_available()
-        os.environ.setdefault(_INTERFACE, LOOPBACK)
+        for name, value in ON_ONE_NODE.items():
+            os.environ.setdefault(name, value)
         distributed.init_process_group(
-            "cpu:gloo,cuda:nccl" if self._nccl else "gloo",
+            "gloo",
             store=distributed.FileStore(str(self._meeting), self.size),
             rank=self.rank,
             world_size=self.size,

@@ -29,7 +29,19 @@ if then == "die":
         team.mean_(tensor)
     except PeerLost as error:
         print(str(error).partition(":")[0])
+assert torch.distributed.get_backend() == "gloo"
 team.close()
+"""
+LATE = """
+import sys
+from pathlib import Path
+import numpy as np
+from rlark.runtime.averaging import Together
+from rlark.runtime.wire import PeerLost
+try:
+    Together(0, 2, Path(sys.argv[1]), patience_s=0.5).gather(np.zeros(1))
+except PeerLost as error:
+    print(str(error).partition(":")[0])
 """
 
 
@@ -51,3 +63,14 @@ def test_means_and_numbers_are_the_same_on_every_rank(tmp_path: Path):
 def test_a_rank_that_dies_is_lost_and_no_fault_of_the_others(tmp_path: Path):
     survivor, _ = run(2, tmp_path / "meeting", "die")
     assert survivor.splitlines()[-1] == "another Actor rank is gone or silent"
+
+
+def test_a_rank_that_never_comes_is_told(tmp_path: Path):
+    command = [sys.executable, "-c", LATE, str(tmp_path / "meeting")]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert said.strip() == "the other Actor ranks cannot be met"
+
+
+def test_four_ranks_get_the_same_bytes(tmp_path: Path):
+    said = run(4, tmp_path / "meeting")
+    assert said == [f"[1.5, 1.5, 1.5] {[[float(rank), 2.5] for rank in range(4)]}\n"] * 4
