@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import logging
 import os
 import select
 import signal
@@ -130,6 +131,7 @@ def settle(posting: Posting) -> None:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, TextIOWrapper):
                 stream.reconfigure(line_buffering=True)  # so that the log can be read while the rank runs
+    logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message)s", stream=sys.stderr, force=True)
     show_stacks_on_request()
     if posting.work:
         os.chdir(posting.work)

@@ -1,0 +1,60 @@
+"""Workers for the tests of groups."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+
+from rlark.runtime.worker import Worker
+
+
+class Adder(Worker):
+    """Adds, and does what a test asks for."""
+
+    def __init__(self, start=0, broken_on=None):
+        self.log.info("rank %d of %d starts with %d", self.rank, self.world_size, start)
+        if self.rank == broken_on:
+            raise RuntimeError("a constructor of the test")
+        self.total = start + self.rank
+
+    def add(self, number, *, twice=False):
+        self.total += 2 * number if twice else number
+        return self.total
+
+    def facts(self):
+        return os.getpid(), self.rank, self.world_size, self.group_name, self.threads, os.environ["RANK"]
+
+    @Worker.timer("work")
+    def work(self, seconds):
+        with self.worker_timer("inner"):
+            time.sleep(seconds)
+
+    def meet(self, late=0.0, timeout_s=10.0):
+        time.sleep(late * self.rank)
+        began = time.monotonic()
+        self.barrier(timeout_s)
+        return time.monotonic() - began
+
+    def fail(self, rank, how="raise"):
+        if self.rank == rank:
+            if how == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if how == "hang":
+                threading.Event().wait()
+            if how == "memory":
+                raise MemoryError("no room for 9 TiB")
+            raise ValueError("a fault of the test")
+        return self.rank
+
+    def produce(self, name, count):
+        channel = self.create_channel(name, maxsize=2)
+        for i in range(count):
+            channel.put({"array": np.full(50_000, i, np.float32), "from": self.rank}, key=i % 2)
+
+    def consume(self, name, count):
+        channel = self.connect_channel(name)
+        return [float(channel.get(key=i % 2)["array"][0]) for i in range(count)]
