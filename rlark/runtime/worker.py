@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlark.runtime.channel import HOST, Answer, Channel, Request
 from rlark.runtime.rank import Rank
-from rlark.runtime.wire import Wire, connect
+from rlark.runtime.weights import Publisher, Subscriber
+from rlark.runtime.wire import Endpoint, Wire, connect, exchange_patience
 
 if TYPE_CHECKING:
     from rlark.runtime.seat import Posting
@@ -103,6 +104,34 @@ class Worker:
     def create_channel(self, name: str, maxsize: int = 0) -> Channel:
         """A channel that all ranks of the run can connect to."""
         return Channel.create(self._run, name, self._name, maxsize)
+
+    def publish_weights(self, name: str, subscribers: int, timeout_s: float = BARRIER_S) -> Publisher:
+        """Meet those who want this rank's weights, under a name.
+
+        Args:
+            name: what is published, for example `policy`.
+            subscribers: how many ranks call `subscribe_weights` with that name.
+            timeout_s: how long to wait for them.
+
+        Raises:
+            PeerLost: not all came in time.
+        """
+        endpoint = Endpoint(f"{self._run}/weights/{name}", exchange_patience())
+        self.create_channel(f"weights/{name}").disconnect()  # whoever subscribes may call now
+        wires = [endpoint.accept(timeout_s)[1] for _ in range(subscribers)]
+        endpoint.close()
+        return Publisher(wires)
+
+    def subscribe_weights(self, name: str, timeout_s: float = BARRIER_S) -> Subscriber:
+        """Meet the rank that publishes weights under a name, now or within `timeout_s`.
+
+        Raises:
+            TimeoutError: nobody does.
+            PeerLost: the run is over.
+        """
+        self.connect_channel(f"weights/{name}", timeout_s).disconnect()
+        wire = connect(f"{self._run}/weights/{name}", self._name, f"the publisher of {name}", exchange_patience())
+        return Subscriber(wire)
 
     def connect_channel(self, name: str, timeout_s: float = 60.0) -> Channel:
         """A channel that somebody creates, now or within `timeout_s`."""

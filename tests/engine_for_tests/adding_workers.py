@@ -50,6 +50,21 @@ class Adder(Worker):
             raise ValueError("a fault of the test")
         return self.rank
 
+    def publish(self, versions, subscribers):
+        publisher = self.publish_weights("policy", subscribers)
+        for version in range(1, versions + 1):
+            publisher.publish({"layer": np.full(50_000, version, np.float32), "version": version})
+        return publisher.version, publisher.written
+
+    def subscribe(self, versions):
+        subscriber = self.subscribe_weights("policy")
+        seen = []
+        for _ in range(versions):
+            weights = subscriber.receive()
+            seen.append((float(weights["layer"][-1]), weights["version"]))
+            subscriber.done()
+        return seen
+
     def produce(self, name, count):
         channel = self.create_channel(name, maxsize=2)
         for i in range(count):

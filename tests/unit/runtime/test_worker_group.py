@@ -84,6 +84,14 @@ def test_channels_join_groups_and_the_driver(cluster, adder):
     here.disconnect()
 
 
+def test_weights_of_one_reach_all_who_subscribe(cluster, adder):
+    adders = adder.create_group().launch(cluster, name="adders")
+    others = adder.create_group().launch(cluster, name="others")
+    seen, published = adders.subscribe(3), others.publish(3, subscribers=2)
+    assert published.wait(20) == [(3, 200_000)]
+    assert seen.wait(20) == [[(1, 1), (2, 2), (3, 3)]] * 2
+
+
 @pytest.mark.parametrize(
     ("how", "exception", "said"),
     [
