@@ -131,6 +131,10 @@ class Channel:
         channel._ask(Request("connect", name, wait_s=timeout_s))
         return channel
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Handed to a rank, it is an end of the rank's own."""
+        return Channel, (self._run, self.name, f"a holder of {self.name}")
+
     def put(self, item: object, weight: float = 0, key: Hashable = DEFAULT_KEY, timeout_s: float = TIMEOUT_S) -> None:
         """Put an item at the end of a queue, and wait while that is full.
 

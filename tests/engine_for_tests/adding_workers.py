@@ -71,5 +71,5 @@ class Adder(Worker):
             channel.put({"array": np.full(50_000, i, np.float32), "from": self.rank}, key=i % 2)
 
     def consume(self, name, count):
-        channel = self.connect_channel(name)
+        channel = self.connect_channel(name) if isinstance(name, str) else name
         return [float(channel.get(key=i % 2)["array"][0]) for i in range(count)]

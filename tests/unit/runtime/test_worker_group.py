@@ -81,6 +81,9 @@ def test_channels_join_groups_and_the_driver(cluster, adder):
     here = cluster.create_channel("c", maxsize=2)
     others.produce("c", 1).wait(10)
     assert here.get(key=0)["from"] == 0
+    here.put({"array": [7.0]})
+    here.put({"array": [8.0]}, key=0)
+    assert others.consume(here, 1).wait(10) == [[8.0]]  # a channel can be handed over
     here.disconnect()
 
 
