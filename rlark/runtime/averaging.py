@@ -43,7 +43,8 @@ class Together:
         Args:
             rank: from 0.
             size: how many there are.
-            meeting: a file in a private folder that all of them see and that was not there before.
+            meeting: a file in a private folder that all of them see and that was not there before; rank 0 removes
+                it once all have met.
             gpus_apart: False where two of them share a GPU, which NCCL refuses: then tensors go through the host.
             patience_s: seconds to wait for the others, at the meeting and in every operation.
         """
@@ -51,6 +52,7 @@ class Together:
         self._meeting, self._gpus_apart, self._patience_s = meeting, gpus_apart, patience_s
         self._distributed: Any = None
         self._on_gpus: Any = None
+        self._met = False
 
     def mean_(self, tensor: Any) -> None:
         """Replace a tensor by its mean over all ranks: the same bytes on each.
@@ -64,6 +66,7 @@ class Together:
             if here.is_cuda and self._on_gpus is None:
                 self._on_gpus = distributed.new_group(backend="nccl", timeout=timedelta(seconds=self._patience_s))
             distributed.all_reduce(here, group=self._on_gpus if here.is_cuda else None)
+            self._leave_the_meeting()
         here.div_(self.size)
         if through_host:
             tensor.copy_(here)
@@ -81,6 +84,12 @@ class Together:
         with self._together() as distributed:
             distributed.all_gather(rows, own)
         return np.stack([row.numpy() for row in rows])
+
+    def _leave_the_meeting(self) -> None:
+        """Remove the file: whoever has a mean has met all others. NCCL goes on looking into it."""
+        if self.rank == 0 and not self._met and self._on_gpus is None:
+            self._meeting.unlink(missing_ok=True)
+        self._met = True
 
     def close(self) -> None:
         """Leave; harmless when the others are gone."""
