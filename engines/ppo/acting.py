@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from engines.ppo.normaliser import Scaling
+from engines.ppo.parking import Parking
 from engines.ppo.policy import NetShape, heads, hidden_buffers, hidden_layers, parts_of
 from engines.ppo.ppo import Weights
 from engines.ppo.update import HALF_LOG_2PI
@@ -26,8 +28,10 @@ class Forward:
         with torch.inference_mode():
             self._flat = torch.zeros(shape.count, device=device)
             self._parts = parts_of(shape, self._flat)
+        self._parking = Parking((self._flat,))
         self._scaling = Scaling(np.zeros(shape.observation, np.float32), np.ones(shape.observation, np.float32))
         self._batch = -1
+        self._buffers: list[Tensor] = []
 
     def load(self, weights: Weights) -> None:
         """Use these weights from now on."""
@@ -38,8 +42,20 @@ class Forward:
     @property
     def log_std(self) -> FloatArray:
         """[A]."""
-        log_std: FloatArray = self._parts.log_std[:, 0].cpu().numpy()
+        log_std: FloatArray = self._parts.log_std[:, 0].clone().cpu().numpy()
         return log_std
+
+    def offload(self) -> int:
+        """Move the parameters to the host, and give up the room of a batch: the bytes moved."""
+        if self._device.type == "cpu":
+            return 0
+        self._batch = -1  # what stands in them is given up with them
+        self._buffers.clear()
+        return self._parking.leave()
+
+    def onload(self) -> int:
+        """Move them back: the bytes moved."""
+        return 0 if self._device.type == "cpu" else self._parking.come_back()
 
     def _reserve(self, batch: int) -> None:
         shape, like = self._shape, self._flat
@@ -75,6 +91,14 @@ class Acting:
         self._noise = self._rng.standard_normal(self._size, dtype=np.float32)
         self._surprise = -0.5 * np.square(self._noise).sum(axis=2)
         self._used = 0
+
+    def offload(self) -> int:
+        """Move the policy to the host: the bytes moved; 0 where it acts there anyway."""
+        return self._forward.offload()
+
+    def onload(self) -> int:
+        """Move it back: the bytes moved."""
+        return self._forward.onload()
 
     def load(self, weights: Weights) -> None:
         """Act with these weights from now on."""

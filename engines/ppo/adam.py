@@ -29,6 +29,11 @@ class Adam:
         self._scratch.div_(math.sqrt(1.0 - self._beta2**self._steps)).add_(self._epsilon)
         self._flat.addcdiv_(self._first, self._scratch, value=-lr / (1.0 - self._beta1**self._steps))
 
+    @property
+    def moments(self) -> tuple[Tensor, Tensor]:
+        """Both moments, each as the vector of parameters."""
+        return self._first, self._second
+
     def state(self) -> dict[str, Any]:
         """Everything needed to continue exactly here."""
         return {

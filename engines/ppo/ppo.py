@@ -17,6 +17,7 @@ from engines.ppo.device import Chosen
 from engines.ppo.gae import advantages
 from engines.ppo.moments import Moments
 from engines.ppo.normaliser import Normaliser, Scaling
+from engines.ppo.parking import Parking
 from engines.ppo.policy import NetShape, initial, parts_of
 from engines.ppo.update import Fused, Loss, Stats, entropy
 from rlark.runtime.component import ALONE, DeviceUse, FloatArray, Metrics, State, Team
@@ -133,6 +134,8 @@ class Learner:
             self._sum = torch.zeros_like(self._flat)
             self._adam = Adam(self._flat)
             self._fused = Fused(shape, self._flat, self._gradient, self._own_microbatch)
+        self._parking = Parking((self._flat, *self._adam.moments), (self._gradient, self._sum))
+        self._told_at_home = False
         self._normaliser = Normaliser(shape.observation, enabled=settings.normalise_observations, team=team)
         self._scaling = self._normaliser.snapshot()
         self._iteration = 0
@@ -299,6 +302,19 @@ class Learner:
     def device(self) -> DeviceUse:
         """What it computes on."""
         return self._use
+
+    def offload(self) -> int:
+        """Move parameters and optimiser to the host, and give up all room on the device: the bytes moved."""
+        if self._flat.device.type == "cpu":
+            if not self._told_at_home:
+                self._log.warning("actor.enable_offload has no effect: this Actor computes in the host's memory")
+                self._told_at_home = True
+            return 0
+        return self._parking.leave()
+
+    def onload(self) -> int:
+        """Move them back: the bytes moved."""
+        return 0 if self._flat.device.type == "cpu" else self._parking.come_back()
 
     def weights(self) -> Weights:
         """A snapshot to act with."""

@@ -84,11 +84,20 @@ class TrainEnv(Section):
         task: the task pack; an id or a file name is replaced by its content when the configuration is composed.
         total_num_envs: over all Env ranks.
         rollout_steps: control steps of one rollout.
+        enable_offload: False; these environments are in the host's memory anyway.
     """
 
     task: Pack
     total_num_envs: Count = 64
     rollout_steps: Count = 128
+    enable_offload: bool = False
+
+    @field_validator("enable_offload")
+    @classmethod
+    def _at_home(cls, value: bool) -> bool:
+        if value:
+            raise ValueError("the environments of starter-ppo are in the host's memory, never on a GPU: write false")
+        return value
 
     @field_validator("task", mode="before")
     @classmethod
@@ -140,22 +149,11 @@ class Rollout(Section):
     Attributes:
         pipeline_stage_num: parts of the environments that take turns where the components are placed apart: while
             one is stepped, the policy decides for the next.
-        enable_offload: False; the nets are too small to be moved out of the way.
+        enable_offload: move the policy to the host's memory while the Actor learns; for GPUs that are short of room.
     """
 
     pipeline_stage_num: Count = 1
     enable_offload: bool = False
-
-    @field_validator("enable_offload")
-    @classmethod
-    def _stays(cls, value: bool) -> bool:
-        return _no_offload(value)
-
-
-def _no_offload(value: bool) -> bool:
-    if value:
-        raise ValueError("starter-ppo has nothing to offload, its nets take a few kilobytes: write false")
-    return value
 
 
 class Optim(Section):
@@ -213,7 +211,7 @@ class Actor(Section):
         micro_batch_size: transitions whose gradient is computed at once; all of them by default.
         optim: the optimiser.
         model: the nets.
-        enable_offload: False.
+        enable_offload: move parameters and optimiser to the host's memory while environments are stepped.
     """
 
     global_batch_size: Count | None = Field(default=None, examples=[2048])
@@ -221,11 +219,6 @@ class Actor(Section):
     optim: Optim = Optim()
     model: PolicyModel = PolicyModel()
     enable_offload: bool = False
-
-    @field_validator("enable_offload")
-    @classmethod
-    def _stays(cls, value: bool) -> bool:
-        return _no_offload(value)
 
 
 class Product(Section):
@@ -379,4 +372,7 @@ class Config(Section):
                 if getattr(section, key) != type(section).model_fields[key].default:
                     name = ".".join((first, *rest, key))
                     raise ValueError(f"{name} belongs to algorithm.type ppo, and {kind} does not read it: remove it")
+            for name in ("actor", "rollout"):
+                if getattr(self, name).enable_offload:
+                    raise ValueError(f"{name}.enable_offload is of algorithm.type ppo: {kind} stays where it is")
         return self

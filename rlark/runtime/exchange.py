@@ -17,11 +17,13 @@ that both give the same bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
 
 from rlark.runtime.component import Actor, Env, FloatArray, Metrics, Rollout, Shape, State, Step
+from rlark.runtime.offload import Presence
 from rlark.runtime.packet import Fields, Incoming, Outgoing
 from rlark.runtime.trainer import averaged
 from rlark.runtime.trajectory import Trajectory, TrajectoryBuffer, bootstrap_of
@@ -155,9 +157,12 @@ class _EnvStage:
 class EnvSide:
     """An Env rank: does what its Rollouts decide and tells them what came of it."""
 
-    def __init__(self, envs: Sequence[Env], shape: Shape, rollouts: Sequence[Link]) -> None:
-        """Take the environments of each stage, and the links to the Rollouts that decide for them."""
+    def __init__(
+        self, envs: Sequence[Env], shape: Shape, rollouts: Sequence[Link], presences: Sequence[Presence] = ()
+    ) -> None:
+        """Take the environments of each stage, the links to their Rollouts, and whether each is on its device."""
         self._steps = shape.steps
+        self._presences = presences
         self._stages = [_EnvStage(env, shape, rollouts) for env in envs]
         for stage in self._stages:  # once all have told the peers where steps lie, hear from them where actions do
             stage.meet(shape)
@@ -169,19 +174,32 @@ class EnvSide:
 
     def iterate(self) -> Metrics:
         """Take all steps of one rollout."""
+        for presence in self._presences:
+            presence.come()
         for _ in range(self._steps):
             for stage in self._stages:
                 stage.step()
-        return averaged([stage.env.metrics() for stage in self._stages])
+        metrics = averaged([stage.env.metrics() for stage in self._stages])
+        for presence in self._presences:
+            presence.leave()
+            for name, moved in presence.metrics().items():
+                metrics[name] = metrics.get(name, 0.0) + moved
+        return metrics
 
     def state(self) -> list[State]:
         """The environments' own states, one for each stage."""
-        return [stage.env.state() for stage in self._stages]
+        with ExitStack() as there:
+            for presence in self._presences:
+                there.enter_context(presence.present())
+            return [stage.env.state() for stage in self._stages]
 
     def restore(self, states: Sequence[State]) -> None:
         """Continue from there; the Rollouts restore what was seen last."""
-        for stage, state in zip(self._stages, states, strict=True):
-            stage.env.restore(state)
+        with ExitStack() as there:
+            for presence in self._presences:
+                there.enter_context(presence.present())
+            for stage, state in zip(self._stages, states, strict=True):
+                stage.env.restore(state)
 
 
 class _RolloutStage:
@@ -257,9 +275,11 @@ class RolloutSide:
         envs: Sequence[Link],
         actors: Sequence[Link],
         weights_from: Wire,
+        presence: Presence | None = None,
     ) -> None:
-        """Take the policy, the links to the Env ranks and Actor ranks, and the wire weights come by."""
+        """Take the policy, the links to Env and Actor ranks, the wire weights come by, and whether it is there."""
         self._rollout = rollout
+        self._presence = presence or Presence("rollout", rollout, offloaded=False)
         self._steps = shape.steps
         self._stages = [_RolloutStage(rollout, shape, envs, actors) for _ in range(stages)]
         for stage in self._stages:
@@ -283,8 +303,9 @@ class RolloutSide:
             stage.see()
         for stage in self._stages:
             stage.hand_over()
+        self._presence.leave()
         self._load()
-        return {}
+        return self._presence.metrics()
 
     def state(self) -> State:
         """The policy's own state, and what was seen last: [stages, N, O]."""
@@ -299,7 +320,9 @@ class RolloutSide:
         self._load()
 
     def _load(self) -> None:
-        self._rollout.load(self._weights.receive())
+        weights = self._weights.receive()
+        self._presence.come()
+        self._rollout.load(weights)
         self._weights.done()
 
 
@@ -307,10 +330,18 @@ class ActorSide:
     """An Actor rank: learns from its columns; rank 0 publishes the weights."""
 
     def __init__(
-        self, actor: Actor, shape: Shape, stages: int, *, rollouts: Sequence[Link], weights_to: Sequence[Wire]
+        self,
+        actor: Actor,
+        shape: Shape,
+        stages: int,
+        *,
+        rollouts: Sequence[Link],
+        weights_to: Sequence[Wire],
+        presence: Presence | None = None,
     ) -> None:
-        """Take the policy, the links to the Rollouts, and the wires weights go by (none but for rank 0)."""
+        """Take the policy, the links to the Rollouts, the wires weights go by (none but for rank 0), if it is there."""
         self._actor = actor
+        self._presence = presence or Presence("actor", actor, offloaded=False)
         self._hears = [
             (stage, link, Incoming(link.wire, _trajectory_fields(link.count, shape)))
             for link in rollouts
@@ -326,18 +357,22 @@ class ActorSide:
 
     def iterate(self) -> Metrics:
         """Learn from one rollout and publish."""
-        metrics = self._actor.update(self._receive_trajectory())
+        trajectory = self._receive_trajectory()
+        self._presence.come()
+        metrics = self._actor.update(trajectory)
         for _, _, packet in self._hears:
             packet.release()
         self._publish()
-        return metrics
+        return metrics | self._presence.metrics()
 
     def state(self) -> State:
         """The Actor's own state."""
-        return self._actor.state()
+        with self._presence.present():
+            return self._actor.state()
 
     def restore(self, state: State) -> None:
         """Continue from there and publish."""
+        self._presence.come()
         self._actor.restore(state)
         self._publish()
 
@@ -356,5 +391,8 @@ class ActorSide:
         return self._whole
 
     def _publish(self) -> None:
+        """Publish, and leave the device, once the weights are known, so that the Rollouts find room on it."""
+        weights = self._actor.weights() if self._weights is not None else None
+        self._presence.leave()
         if self._weights is not None:
-            self._weights.publish(self._actor.weights())
+            self._weights.publish(weights)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from rlark.errors import UsageError
 from rlark.runtime.cluster import Cluster
 from rlark.runtime.component import DeviceUse, Metrics, Shape, State
 from rlark.runtime.exchange import columns, stage_size
+from rlark.runtime.offload import MOVED
 from rlark.runtime.rank import Rank
 from rlark.runtime.roster import Call
 from rlark.runtime.trainer import averaged, require_same_ranks, require_same_size
@@ -66,7 +67,8 @@ class PlacedTrainer:
             RunFailed: a rank failed; says which was the first and why.
         """
         metrics: dict[Rank, Metrics] = self._roster.order("iterate").wait()
-        return averaged(self._of("env", metrics)) | self._of("actor", metrics)[0]
+        told = averaged(self._of("env", metrics)) | self._of("actor", metrics)[0]
+        return told | _moved([metrics[rank] for ranks in self._ranks.values() for rank in ranks])
 
     def state(self) -> State:
         """Everything needed to continue; the state of Actor rank 0 stands for all of them."""
@@ -108,6 +110,16 @@ class PlacedTrainer:
     def _of(self, component: str, values: dict[Rank, T]) -> list[T]:
         """What the ranks of a component answered, in the order of their numbers."""
         return [values[rank] for rank in self._ranks[component]]
+
+
+def _moved(ranks: Sequence[Metrics]) -> Metrics:
+    """The bytes that components moved off their devices and back, over all ranks."""
+    moved: Metrics = {}
+    for metrics in ranks:
+        for name, number in metrics.items():
+            if name.endswith(MOVED):
+                moved[name] = moved.get(name, 0.0) + number
+    return moved
 
 
 def require_even(num_envs: int, stages: int, ranks: Mapping[str, int]) -> None:

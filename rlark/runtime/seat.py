@@ -265,7 +265,7 @@ def _env(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | None]
         for stage in range(stages)
     ]
     envs = [workload.program.env(workload.config, context) for context in contexts]
-    return EnvSide(envs, workload.shape, links), None
+    return EnvSide(envs, workload.shape, links, [workload.presence("env", env) for env in envs]), None
 
 
 def _rollout(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | None]:
@@ -274,13 +274,15 @@ def _rollout(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | N
     learners, envs = meeting.peers("actor"), meeting.peers("env")
     wires = meeting.call("actor", {0, *learners})
     callers = meeting.receive(len(envs))
+    rollout = workload.program.rollout(workload.config, _context(meeting, workload))
     side = RolloutSide(
-        workload.program.rollout(workload.config, _context(meeting, workload)),
+        rollout,
         workload.shape,
         workload.stages,
         envs=[Link.over(callers[rank], meeting.own, both) for rank, both in envs.items()],
         actors=[Link.over(wires[rank], meeting.own, both) for rank, both in learners.items()],
         weights_from=wires[0],
+        presence=workload.presence("rollout", rollout),
     )
     return side, None
 
@@ -300,6 +302,7 @@ def _actor(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | Non
         workload.stages,
         rollouts=[Link.over(callers[rank], meeting.own, both) for rank, both in shared.items()],
         weights_to=list(callers.values()) if publishes else [],
+        presence=workload.presence("actor", actor),
     )
     return side, actor.device()
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from rlark.plan.plan import Plan
 from rlark.runtime.component import ALONE, Context, DeviceUse, Metrics, Program, Shape, State, Team
+from rlark.runtime.offload import Presence, offloaded
 from rlark.runtime.trajectory import TrajectoryBuffer, bootstrap_of
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Workload:
         seed: the run's seed.
         device: what the configuration asks for.
         stages: `rollout.pipeline_stage_num`: the parts in which placed environments and policy take turns.
+        offloaded: the components that leave their device between their phases.
     """
 
     program: Program[Any]
@@ -71,6 +73,7 @@ class Workload:
     seed: int
     device: str
     stages: int = 1
+    offloaded: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, program: Program[Any], plan: Plan) -> Workload:
@@ -87,7 +90,16 @@ class Workload:
             seed=_seed(plan.config, config),
             device=str(_section(plan.config, "runner").get("device") or "auto"),
             stages=plan.stages,
+            offloaded=offloaded(plan.config),
         )
+
+    def presence(self, name: str, component: object) -> Presence:
+        """Whether a component is on its device.
+
+        Raises:
+            ValueError: it is to be offloaded, and cannot be.
+        """
+        return Presence(name, component, offloaded=name in self.offloaded)
 
     def context(
         self, component: str, rank: int = 0, world_size: int = 1, threads: int = 1, team: Team = ALONE
@@ -144,14 +156,20 @@ class FusedTrainer:
         self._actor = program.actor(config, workload.context("actor", threads=threads))
         self._rollout = program.rollout(config, workload.context("rollout", threads=threads))
         self._env = program.env(config, workload.context("env", threads=threads))
+        self._learns = workload.presence("actor", self._actor)
+        self._decides = workload.presence("rollout", self._rollout)
+        self._moves = workload.presence("env", self._env)
         self._steps = shape.steps
         self._buffer = TrajectoryBuffer(shape.steps, shape.num_envs, shape.observation_size, shape.action_size)
         self._rollout.load(self._actor.weights())
+        self._learns.leave()
         self._observation = self._env.reset()
 
     def iterate(self) -> Metrics:
         """One rollout and one update."""
         rollout, observation = self._rollout, self._observation
+        self._decides.come()
+        self._moves.come()
         env_step, act = self._env.step, rollout.act
         observe, decide, outcome = self._buffer.observe, self._buffer.decide, self._buffer.outcome
         for _ in range(self._steps):
@@ -160,27 +178,38 @@ class FusedTrainer:
             observation = step.observation
         self._observation = observation
         trajectory = self._buffer.finish(rollout.value(np.asarray(observation, np.float32)))
-        metrics = self._env.metrics() | self._actor.update(trajectory)
-        rollout.load(self._actor.weights())
+        metrics = self._env.metrics()
+        self._moves.leave()
+        self._decides.leave()
+        self._learns.come()
+        metrics |= self._actor.update(trajectory)
+        weights = self._actor.weights()
+        self._learns.leave()
+        self._decides.come()
+        rollout.load(weights)
+        for presence in (self._learns, self._decides, self._moves):
+            metrics |= presence.metrics()
         return metrics
 
     def state(self) -> State:
         """Everything needed to continue."""
-        return {
-            "actor": [self._actor.state()],
-            "rollout": [self._rollout.state()],
-            "env": [self._env.state()],
-            "observation": np.array(self._observation, np.float32),
-        }
+        with self._learns.present(), self._decides.present(), self._moves.present():
+            return {
+                "actor": [self._actor.state()],
+                "rollout": [self._rollout.state()],
+                "env": [self._env.state()],
+                "observation": np.array(self._observation, np.float32),
+            }
 
     def restore(self, state: State) -> None:
         """Continue from there."""
         require_same_ranks(state, {"actor": 1, "rollout": 1, "env": 1})
         require_same_size(state, self._observation.shape)
-        self._actor.restore(state["actor"][0])
-        self._rollout.restore(state["rollout"][0])
-        self._env.restore(state["env"][0])
-        self._rollout.load(self._actor.weights())
+        with self._learns.present(), self._decides.present(), self._moves.present():
+            self._actor.restore(state["actor"][0])
+            self._rollout.restore(state["rollout"][0])
+            self._env.restore(state["env"][0])
+            self._rollout.load(self._actor.weights())
         self._observation = np.array(state["observation"], np.float32)
 
     def device(self) -> DeviceUse:
