@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 import json
+import math
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.acceptance.user import User, toy_job
+from tests.acceptance.user import ROOT, User, toy_job
 
 pytestmark = pytest.mark.acceptance
 WRITE = Callable[[str, str], Path]
 EIGHT = {"actor": "0-3", "rollout": "4-5", "env": "6-7"}
+SPREAD = {"actor": "0-1", "rollout": 2, "env": "3:0-3"}
+
+
+def navigation_job(name: str, placement: dict[str, object], iterations: int = 12) -> str:
+    """A short Job of starter-ppo, as YAML."""
+    job = yaml.safe_load(toy_job(name, placement))
+    task = str(ROOT / "configs/tasks/originbot-goal-navigation.yaml")
+    job["spec"]["tasks"][0]["ray"]["config"]["inline"] = {
+        "cluster": {"num_nodes": 1, "component_placement": placement},
+        "runner": {"engine": "starter-ppo", "max_epochs": iterations},
+        "algorithm": {"seed": 5, "target_kl": 0.02},
+        "env": {
+            "train": {"task": task, "total_num_envs": 16, "rollout_steps": 32},
+            "eval": {"probe_episodes": 4},
+        },
+        "actor": {"global_batch_size": 128, "optim": {"lr_scheduler": "adaptive"}},
+    }
+    return yaml.safe_dump(job, sort_keys=False)
 
 
 def test_eight_ranks_on_eight_faked_gpus(eight_gpus: User, write: WRITE) -> None:
@@ -88,3 +110,43 @@ def test_the_components_stand_in_rays_dashboard(eight_gpus: User, write: WRITE) 
     assert httpx.get(actors, timeout=30).status_code == 401
     eight_gpus.rlark("stop", "seen")
     assert eight_gpus.ended("seen")["phase"] == "Stopped"
+
+
+def test_actors_on_two_gpus_learn_together_and_do_it_again(eight_gpus: User, write: WRITE) -> None:
+    saved, curves = [], []
+    for name in ("together-1", "together-2"):
+        eight_gpus.rlark("submit", write(name, navigation_job(name, SPREAD)))
+        status, folder = eight_gpus.status(name), eight_gpus.home / "jobs" / name
+        assert (status["phase"], status["verified"], status["fused"]) == ("Succeeded", True, False)
+        ranks = {(rank["component"], rank["rank"]): rank["visibleDevices"] for rank in status["ranks"]}
+        wanted = [("actor", 0), ("actor", 1), *(("env", rank) for rank in range(4)), ("rollout", 0)]
+        assert sorted(ranks) == wanted
+        assert ranks["actor", 0] != ranks["actor", 1]
+        assert len({rank["pid"] for rank in status["ranks"]}) == 7
+        rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        assert [row["envSteps"] for row in rows] == [512 * done for done in range(1, 13)]
+        assert all(math.isfinite(row[key]) for row in rows for key in ("gradNorm", "approxKl", "explainedVariance"))
+        assert max(row["firstRatioError"] for row in rows) < 1e-5
+        assert not (folder / "logs/attempt-1/.actors").exists()
+        saved.append((folder / "checkpoints/global_step_12/actor.pkl").read_bytes())
+        curves.append([[row["meanReward"], row["gradNorm"], row["learningRate"]] for row in rows])
+    assert saved[0] == saved[1]
+    assert curves[0] == curves[1]
+
+
+def test_an_actor_that_is_killed_is_the_cause_and_its_team_mate_is_not(eight_gpus: User, write: WRITE) -> None:
+    eight_gpus.rlark("submit", "-d", write("bereaved", navigation_job("bereaved", SPREAD, iterations=100_000)))
+    eight_gpus.until("bereaved", lambda status: "iter 1/" in eight_gpus.rlark("logs", "bereaved"))
+    status = eight_gpus.until("bereaved", lambda status: len(status["ranks"]) == 7)
+    (second,) = (rank for rank in status["ranks"] if (rank["component"], rank["rank"]) == ("actor", 1))
+    os.kill(second["pid"], signal.SIGKILL)
+    status = eight_gpus.ended("bereaved")
+    assert status["phase"] == "Failed"
+    assert "actor rank 1: ProcessDied" in status["message"]
+
+
+def test_a_batch_that_two_actors_cannot_share_is_refused_before_the_start(eight_gpus: User, write: WRITE) -> None:
+    odd = navigation_job("odd", {"actor": "0-2", "rollout": 3, "env": "4:0-3"}).replace("num_envs: 16", "num_envs: 12")
+    said = eight_gpus.rlark("submit", write("odd", odd), code=3)
+    assert "RL177" in said
+    assert "3 Actor ranks" in said
