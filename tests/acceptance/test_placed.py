@@ -21,13 +21,13 @@ EIGHT = {"actor": "0-3", "rollout": "4-5", "env": "6-7"}
 SPREAD = {"actor": "0-1", "rollout": 2, "env": "3:0-3"}
 
 
-def navigation_job(name: str, placement: dict[str, object], iterations: int = 12) -> str:
+def navigation_job(name: str, placement: dict[str, object], iterations: int = 12, resume: Path | None = None) -> str:
     """A short Job of starter-ppo, as YAML."""
     job = yaml.safe_load(toy_job(name, placement))
     task = str(ROOT / "configs/tasks/originbot-goal-navigation.yaml")
     job["spec"]["tasks"][0]["ray"]["config"]["inline"] = {
         "cluster": {"num_nodes": 1, "component_placement": placement},
-        "runner": {"engine": "starter-ppo", "max_epochs": iterations},
+        "runner": {"engine": "starter-ppo", "max_epochs": iterations, "resume_dir": resume and str(resume)},
         "algorithm": {"seed": 5, "target_kl": 0.02},
         "env": {
             "train": {"task": task, "total_num_envs": 16, "rollout_steps": 32},
@@ -150,3 +150,16 @@ def test_a_batch_that_two_actors_cannot_share_is_refused_before_the_start(eight_
     said = eight_gpus.rlark("submit", write("odd", odd), code=3)
     assert "RL177" in said
     assert "3 Actor ranks" in said
+
+
+def test_what_two_actors_saved_one_goes_on_from_and_the_other_way_round(eight_gpus: User, write: WRITE) -> None:
+    source: Path | None = None
+    for name, actors, done in (("pair", "0-1", 4), ("single", "0", 6), ("pair-again", "0-1", 8)):
+        text = navigation_job(name, {**SPREAD, "actor": actors}, done, source)
+        eight_gpus.rlark("submit", write(name, text))
+        assert eight_gpus.status(name)["verified"] is True
+        folder = eight_gpus.home / "jobs" / name
+        rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        assert [row["iteration"] for row in rows] == list(range(1 if source is None else done - 1, done + 1))
+        assert max(row["firstRatioError"] for row in rows) < 1e-5  # it acts with what it learns from: all was restored
+        source = folder / "checkpoints"
