@@ -51,6 +51,7 @@ class StarterPpo:
             observation_size=config.task.observation_size,
             action_size=config.task.action_size,
             save_interval=max(0, config.runner.save_interval),
+            keep_checkpoints=config.runner.keep_checkpoints,
         )
 
     def env(self, config: Config, context: Context) -> Env:

@@ -65,6 +65,7 @@ class Runner(Section):
             large enough to pay for it. Two threads that fight for a core are many times slower than one.
         max_epochs: iterations of rollout and update.
         save_interval: iterations between checkpoints; 0 or less for an eighth of the run.
+        keep_checkpoints: how many checkpoints stay; the best of them is exported.
         resume_dir: a checkpoint folder to continue from.
     """
 
@@ -74,6 +75,7 @@ class Runner(Section):
     threads: Count | None = Field(default=None, examples=[2])
     max_epochs: Count = 400
     save_interval: int = 0
+    keep_checkpoints: Count = 4
     resume_dir: str | None = Field(default=None, examples=["/data/runs/demo/checkpoints/epoch-300"])
 
 

@@ -236,7 +236,7 @@ class Attempts:
         folder.create()
         write_text(folder.job, texts.yaml)
         write_json(folder.plan, json.loads(texts.plan.model_dump_json(by_alias=True)))
-        write_json(folder.lease, lease.to_json())
+        write_json(folder.lease, lease.model_copy(update={"retry": record.failures}).to_json())
 
     def _set_aside(self, record: JobRecord, folder: JobFolder) -> list[Event]:
         """Move away what an unknown Job of the same name left, so that the two are never mixed."""

@@ -125,6 +125,7 @@ class Lease(StoredModel):
         cpus: how many.
         memory: bytes; 0 when not counted.
         head: how a process of the Job reaches Ray.
+        retry: attempts that failed before this one since a person started the Job: it goes on where they stopped.
     """
 
     job: str
@@ -136,6 +137,7 @@ class Lease(StoredModel):
     cpus: float = 1
     memory: int = 0
     head: HeadAddress | None = None
+    retry: int = 0
 
     def physical(self, gpu: LogicalGpu) -> PhysicalGpu:
         """The only door from a Job's number for a GPU to the node's."""

@@ -108,12 +108,13 @@ def _number(path: Path) -> int:
     return int(path.name.rpartition("_")[2])
 
 
-def adopt(source: Path, root: Path) -> None:
+def adopt(source: Path, root: Path, *, keep: int = KEEP) -> None:
     """Take over what a run that goes on elsewhere will choose its best from.
 
     Args:
         source: the checkpoint it goes on from, or a checkpoints folder; with those that were due before it.
         root: the run's own checkpoints folder.
+        keep: how many that were due may stay.
 
     Raises:
         ValueError: one is no checkpoint, or was changed.
@@ -125,7 +126,7 @@ def adopt(source: Path, root: Path) -> None:
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     here = _iteration(source)
     earlier = [path for path in due(source.parent) if _number(path) < here] if _NAME.fullmatch(source.name) else []
-    for path in (*earlier[1 - KEEP :], source):
+    for path in (*(earlier[1 - keep :] if keep > 1 else ()), source):
         for name in (ACTOR, REST):
             _checked(path, name)
         target = root / f"global_step_{_iteration(path)}"

@@ -251,6 +251,7 @@ class Shape:
         observation_size: O.
         action_size: A.
         save_interval: iterations between checkpoints; 0 for the engine's default of iterations // 8.
+        keep_checkpoints: how many of those that were due stay; 0 for the runtime's default of 4.
     """
 
     iterations: int
@@ -259,6 +260,7 @@ class Shape:
     observation_size: int
     action_size: int
     save_interval: int = 0
+    keep_checkpoints: int = 0
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rlark.evidence.result import Result
     from rlark.runtime.cluster import Cluster
     from rlark.runtime.component import Run
+    from rlark.runtime.runner import Runner
     from rlark.runtime.trainer import Trainer, Workload
 
 FAILED = 1
@@ -140,6 +141,7 @@ def _placed(assignment: Assignment, engine: Engine, stop: Stop) -> Iterator[tupl
         with Cluster.of(assignment, group, engine.program) as cluster:
             make = _places_itself if engine.places_itself else _components
             workload, trainer = make(assignment, engine, cluster)
+            cluster.gather()
             _write_ranks(assignment, fused=False, ranks=cluster.statuses())
             yield workload, trainer
             trainer.close()
@@ -200,7 +202,10 @@ def _train(assignment: Assignment, engine: Engine, workload: Workload, trainer: 
         reporter.close()
 
 
-def _resume(assignment: Assignment, runner: Any, iterations: int) -> None:
+def _resume(assignment: Assignment, runner: Runner, iterations: int) -> None:
+    """Go on from where the configuration says, or a failed attempt left off."""
+    if assignment.lease.retry and _go_on(assignment, runner):
+        return
     section = assignment.plan.config.get("runner")
     chosen = section.get("resume_dir") if isinstance(section, dict) else None
     if not chosen:
@@ -212,12 +217,28 @@ def _resume(assignment: Assignment, runner: Any, iterations: int) -> None:
         if assignment.files:
             raise SpecError(f"resumeFrom: cannot continue from {path}: {error}") from error
         raise UsageError(f"runner.resume_dir: cannot continue from {path}: {error}") from error
-    if assignment.files and runner.progress.iteration >= iterations:
-        raise SpecError(
-            f"resumeFrom: the checkpoint has {runner.progress.iteration} iterations, and {iterations} are asked for.",
-            hint="training.maxIterations counts from the very start: ask for more",
-        )
+    if runner.progress.iteration >= iterations:
+        done = f"the checkpoint has {runner.progress.iteration} iterations, and {iterations} are asked for."
+        if assignment.files:
+            hint = "training.maxIterations counts from the very start: ask for more"
+            raise SpecError(f"resumeFrom: {done}", hint=hint)
+        _say(f"runner.resume_dir: {done} Nothing is left to train.")
     _say(f"continuing after iteration {runner.progress.iteration} from {path}")
+
+
+def _go_on(assignment: Assignment, runner: Runner) -> bool:
+    """Go on from the newest checkpoint that a failed attempt of the Job left whole; False where there is none."""
+    from rlark.runtime import checkpoint
+
+    for path in reversed(checkpoint.saved(assignment.folder.checkpoints)):
+        try:
+            runner.resume(path)
+        except (ValueError, OSError) as error:
+            _say(f"{path.name} cannot be continued from: {error}")
+            continue
+        _say(f"continuing after iteration {runner.progress.iteration} from {path.name} of the attempt before")
+        return True
+    return False
 
 
 def _write_ranks(assignment: Assignment, *, fused: bool, ranks: list[RankStatus]) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 
-from rlark.folder import JobFolder, append_line
+from rlark.folder import JobFolder, append_line, read_lines
 from rlark.host.clock import Clock, stamp
 from rlark.runtime.component import Metrics
 from rlark.runtime.tensorboard import EventFile
 
+_OF_THE_LINE = ("iteration", "iterations", "envSteps", "elapsedSeconds", "time")
 LINES = 8
 """About how many progress lines a run prints between its first and its last."""
 
@@ -90,9 +91,34 @@ class Reporter:
                 file=self._out,
                 flush=True,
             )
+        self._on_the_board(number, values)
+
+    def earlier(self, metrics: Path, upto: int) -> None:
+        """Begin with the iterations of the run that this one goes on from, each once, as they were told then.
+
+        Args:
+            metrics: that run's `metrics.jsonl`, which may be this run's own; where there is none, nothing is told.
+            upto: the last of its iterations that counts.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        rows: dict[int, dict[str, object]] = {}
+        for row, _ in read_lines(metrics):
+            number = row.get("iteration")
+            if isinstance(number, int) and number <= upto:
+                rows[number] = row
+        self._metrics.unlink(missing_ok=True)
+        for number in sorted(rows):
+            append_line(self._metrics, rows[number])
+            self._on_the_board(
+                number, {name: value for name, value in rows[number].items() if name not in _OF_THE_LINE}
+            )
+
+    def _on_the_board(self, number: int, values: Mapping[str, object]) -> None:
         if self._board is None:  # after the first sign of life: its library takes a moment to load
             self._board = EventFile(self._tensorboard, self._clock)
-        self._board.write(number, {name: value for name, value in values.items() if value is not None})
+        self._board.write(number, {name: value for name, value in values.items() if isinstance(value, float | int)})
 
     def close(self) -> None:
         """Flush what is not on disk yet."""

@@ -36,6 +36,12 @@ class Progress:
     saved: int = 0
 
 
+def metrics_of(path: Path) -> Path:
+    """The metrics of the run that a checkpoint (or a folder of them) is of."""
+    checkpoints = path.parent if path.name.startswith("global_step_") else path
+    return JobFolder(checkpoints.parent).metrics
+
+
 class Runner:
     """Repeats a trainer's iteration until the run is over."""
 
@@ -59,6 +65,7 @@ class Runner:
         self._clock = clock
         self._stop = stop
         self._interval = shape.save_interval or max(1, shape.iterations // CHECKPOINTS)
+        self._keep = shape.keep_checkpoints or checkpoint.KEEP
         self.progress = Progress()
 
     def resume(self, path: Path) -> None:
@@ -69,8 +76,9 @@ class Runner:
         """
         state, progress = checkpoint.load(path)
         self._trainer.restore(state)
-        checkpoint.adopt(path, self._folder.checkpoints)
+        checkpoint.adopt(path, self._folder.checkpoints, keep=self._keep)
         self.progress = Progress(**progress)
+        self._reporter.earlier(metrics_of(path), self.progress.iteration)
 
     def run(self, *, fused: bool) -> Run:
         """Train to the end.
@@ -118,4 +126,4 @@ class Runner:
         progress = self.progress
         progress.saved += due
         root, state = self._folder.checkpoints, self._trainer.state()
-        checkpoint.save(root, progress.iteration, state, dict(vars(progress)), due=due)
+        checkpoint.save(root, progress.iteration, state, dict(vars(progress)), due=due, keep=self._keep)

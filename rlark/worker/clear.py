@@ -10,18 +10,41 @@ from rlark.plan.mounts import real_path
 from rlark.plan.plan import Plan
 
 
-def clear(folder: JobFolder, plan: Plan) -> None:
+def clear(folder: JobFolder, plan: Plan, *, goes_on: bool = False) -> None:
     """Remove what the run of an earlier attempt wrote; logs and reports stay, and checkpoints it shall continue from.
+
+    Args:
+        folder: of the Job.
+        plan: what it runs.
+        goes_on: True for an attempt that follows a failed one and goes on from its last checkpoint: that and the
+            metrics stay.
 
     Raises:
         OSError: something cannot be removed.
     """
+    files = (folder.ranks, folder.failure, folder.result, folder.environment)
+    paths = [*files, folder.artifacts, folder.tensorboard, folder.scripts, folder.head]
+    if not goes_on:
+        paths += [folder.metrics, folder.checkpoints]
     kept = _resumes_from(folder, plan)
-    files = (folder.ranks, folder.failure, folder.result, folder.metrics, folder.environment)
-    for path in (*files, folder.artifacts, folder.checkpoints, folder.tensorboard, folder.scripts, folder.head):
+    for path in paths:
         if not (kept and kept.is_relative_to(path.resolve())):
             remove(path)
     folder.create()
+
+
+def last_checkpoint(folder: JobFolder, plan: Plan, retry: int) -> str:
+    """The checkpoint that an attempt after a failed one goes on from; empty where it begins anew.
+
+    Args:
+        folder: of the Job.
+        plan: what it runs: a run script keeps its own checkpoints, of which nobody here knows anything.
+        retry: attempts that failed before this one.
+    """
+    if not retry or not plan.engine:
+        return ""
+    saved = sorted(folder.checkpoints.glob("global_step_*"), key=lambda path: int(path.name.rpartition("_")[2]))
+    return saved[-1].name if saved else ""
 
 
 def _resumes_from(folder: JobFolder, plan: Plan) -> Path | None:

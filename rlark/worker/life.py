@@ -23,7 +23,7 @@ from rlark.plan.node import Lease
 from rlark.plan.plan import Plan
 from rlark.secrets import SecretMissing
 from rlark.worker.capture import Capture
-from rlark.worker.clear import clear
+from rlark.worker.clear import clear, last_checkpoint
 from rlark.worker.environment import head_environment, read_secrets, redactor, run_environment
 from rlark.worker.family import Family
 from rlark.worker.mounts import MountError, fence
@@ -152,7 +152,10 @@ class Life:
         self._family: Family | None = None
         self._fence: Fence | None = None
         self._view = View()
-        clear(folder, plan)
+        newest = last_checkpoint(folder, plan, lease.retry)
+        clear(folder, plan, goes_on=bool(newest))
+        if newest:
+            reports.write("Resumed", True, "Resumed", f"the attempt goes on from the last checkpoint, {newest}")
         logs = folder.logs(lease.attempt)
         logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._secrets = read_secrets(plan, folder)

@@ -47,6 +47,32 @@ def test_a_run_goes_on_from_a_checkpoint_to_the_same_end(assign, run_toy, tmp_pa
     assert [json.loads(line)["iteration"] for line in again.metrics.read_text().splitlines()] == [4, 5, 6]
 
 
+FAILS_AT_5 = {"fault": {"component": "actor", "iteration": 5}}
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_an_attempt_after_a_failed_one_goes_on_from_its_last_whole_checkpoint(assign, run_toy, damaged):
+    assignment = assign(fused=True, runner={"max_epochs": 6}, toy=FAILS_AT_5)
+    folder = assignment.folder
+    assert run_toy(folder.root).returncode == 1
+    if damaged:
+        (folder.checkpoints / "global_step_4" / "actor.pkl").write_bytes(b"half of it")
+    write_json(folder.lease, assignment.lease.model_copy(update={"retry": 1}).to_json())
+    done = run_toy(folder.root)
+    assert done.returncode == 0, done.stderr
+    told = "global_step_4 cannot be continued from" in done.stderr
+    assert told == damaged
+    assert f"continuing after iteration {3 if damaged else 4} from" in done.stderr
+    assert [json.loads(line)["iteration"] for line in folder.metrics.read_text().splitlines()] == [1, 2, 3, 4, 5, 6]
+
+
+def test_an_attempt_after_one_that_failed_before_its_first_checkpoint_begins_anew(assign, run_toy):
+    assignment = assign(fused=True, runner={"max_epochs": 2})
+    write_json(assignment.folder.lease, assignment.lease.model_copy(update={"retry": 1}).to_json())
+    done = run_toy(assignment.folder.root)
+    assert (done.returncode, "continuing" in done.stderr) == (0, False)
+
+
 def test_numpy_is_not_loaded_before_the_rank_knows_how_many_threads_it_has():
     code = "import rlark.runtime.main, sys; print(sorted({'numpy', 'torch', 'ray'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)

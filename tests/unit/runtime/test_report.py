@@ -69,3 +69,33 @@ def test_progress_is_printed_at_the_first_every_eighth_and_the_last(
 @pytest.mark.parametrize(("value", "found"), [(1, 1.0), (np.float32(2), 2.0), (math.nan, None), (math.inf, None)])
 def test_only_finite_numbers_reach_json(value, found):
     assert finite(value) == found
+
+
+def test_a_run_that_goes_on_begins_with_what_was_told_before_each_iteration_once(folder: JobFolder, tmp_path: Path):
+    before = JobFolder(tmp_path / "before")
+    before.create()
+    first = reporter(before, 9, io.StringIO())
+    for number in (1, 2, 3, 2, 3, 4):  # it had gone back once
+        first.iteration(number, {"meanReward": float(number), "recentSuccess": math.nan}, 64, number)
+    first.close()
+    told = reporter(folder, 9, io.StringIO())
+    told.earlier(before.metrics, 3)
+    told.iteration(4, {"meanReward": 40.0}, 64, 4)
+    told.close()
+    rows = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
+    assert [(row["iteration"], row["meanReward"]) for row in rows] == [(1, 1), (2, 2), (3, 3), (4, 40)]
+    events = b"".join(path.read_bytes() for path in folder.tensorboard.iterdir())
+    assert events.count(b"meanReward") == 4
+
+
+def test_a_run_goes_on_in_its_own_folder(folder: JobFolder):
+    first = reporter(folder, 9, io.StringIO())
+    for number in (1, 2, 3):
+        first.iteration(number, {"meanReward": 0.0}, 64, number)
+    reporter(folder, 9, io.StringIO()).earlier(folder.metrics, 2)
+    assert [json.loads(line)["iteration"] for line in folder.metrics.read_text().splitlines()] == [1, 2]
+
+
+def test_where_nothing_was_told_nothing_is(folder: JobFolder, tmp_path: Path):
+    reporter(folder, 9, io.StringIO()).earlier(tmp_path / "nowhere", 3)
+    assert not folder.metrics.exists()

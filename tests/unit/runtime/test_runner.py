@@ -43,16 +43,19 @@ class Heard(list):
     def iteration(self, number, metrics, env_steps, elapsed_s):
         self.append((number, metrics["meanReward"], env_steps, elapsed_s))
 
+    def earlier(self, metrics, upto):
+        self.before = (metrics, upto)
+
 
 @pytest.fixture
 def make(tmp_path: Path):
     folder = JobFolder(tmp_path / "demo")
     folder.create()
 
-    def made(iterations: int, *, save_interval: int = 0, stop_at: int = 0):
+    def made(iterations: int, *, save_interval: int = 0, stop_at: int = 0, keep: int = 0):
         clock, stop, heard = FakeClock(), Stop(), Heard()
         trainer = Counting(clock, stop, stop_at)
-        shape = Shape(iterations, 4, 8, 1, 1, save_interval)
+        shape = Shape(iterations, 4, 8, 1, 1, save_interval, keep)
         return Runner(trainer, shape, folder=folder, reporter=heard, clock=clock, stop=stop), heard, folder
 
     return made
@@ -90,6 +93,13 @@ def test_a_run_that_is_asked_to_stop_writes_a_checkpoint_first(make):
     assert names(folder) == ["global_step_4"]
 
 
+@pytest.mark.parametrize(("keep", "kept"), [(0, [7, 8, 9, 10]), (1, [10]), (6, [5, 6, 7, 8, 9, 10])])
+def test_as_many_checkpoints_stay_as_are_wanted(make, keep, kept):
+    runner, _, folder = make(10, save_interval=1, keep=keep)
+    runner.run(fused=True)
+    assert sorted(int(path.name[12:]) for path in folder.checkpoints.glob("global_step_*")) == kept
+
+
 def test_it_goes_on_where_a_checkpoint_ends(make):
     runner, _, folder = make(10, stop_at=4)
     with pytest.raises(Stopped):
@@ -98,6 +108,7 @@ def test_it_goes_on_where_a_checkpoint_ends(make):
     again.resume(folder.checkpoints)
     run = again.run(fused=True)
     assert [number for number, *_ in heard] == [5, 6, 7, 8, 9, 10]
+    assert heard.before == (folder.metrics, 4)
     assert (len(run.history), run.env_steps, run.training_seconds) == (10, 320, 20.0)
 
 

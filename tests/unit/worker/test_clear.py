@@ -6,7 +6,7 @@ import pytest
 
 from rlark.folder import JobFolder
 from rlark.plan.plan import Plan, PlannedMount
-from rlark.worker.clear import clear
+from rlark.worker.clear import clear, last_checkpoint
 
 
 @pytest.fixture
@@ -46,6 +46,28 @@ def test_checkpoints_that_the_run_continues_from_stay(folder: JobFolder, chosen:
     clear(folder, plan)
     assert "checkpoints/global_step_3/old" in remains(folder)
     assert "artifacts/old" not in remains(folder)
+
+
+def test_an_attempt_after_a_failed_one_keeps_checkpoints_and_metrics_and_no_product(folder: JobFolder):
+    clear(folder, Plan(job="demo", node="box", engine="toy"), goes_on=True)
+    assert {"checkpoints/global_step_3/old", folder.metrics.name} <= remains(folder)
+    assert not {"artifacts/old", "failure.json", "result.json"} & remains(folder)
+
+
+@pytest.mark.parametrize(
+    ("retry", "engine", "found"),
+    [(1, "toy", "global_step_12"), (0, "toy", ""), (1, "", "")],
+    ids=["retry", "first", "script"],
+)
+def test_only_an_engine_after_a_failure_goes_on_from_the_newest_checkpoint(folder: JobFolder, retry, engine, found):
+    (folder.checkpoints / "global_step_12").mkdir()
+    assert last_checkpoint(folder, Plan(job="demo", node="box", engine=engine), retry) == found
+
+
+def test_a_failure_before_the_first_checkpoint_begins_anew(tmp_path: Path):
+    empty = JobFolder(tmp_path / "empty")
+    empty.create()
+    assert last_checkpoint(empty, Plan(job="demo", node="box", engine="toy"), 1) == ""
 
 
 def test_checkpoints_that_the_run_sees_by_a_mount_stay(folder: JobFolder):
