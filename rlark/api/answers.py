@@ -196,6 +196,19 @@ class ArtifactList(Model):
     detail: str
 
 
+class CheckpointItem(Model):
+    """A checkpoint: the iterations that were done, and its folder on the node."""
+
+    iteration: int
+    path: str
+
+
+class CheckpointList(Model):
+    """The checkpoints of a Job, oldest first."""
+
+    items: list[CheckpointItem]
+
+
 class NodeAmounts(Model):
     """Amounts of a node: memory and shm in bytes."""
 

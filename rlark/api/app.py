@@ -8,7 +8,20 @@ from importlib.metadata import PackageNotFoundError, version
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
-from rlark.api import answers, artifacts, checks, engines, jobs, login, nodes, problems, secrets, streams, tensorboard
+from rlark.api import (
+    answers,
+    artifacts,
+    checkpoints,
+    checks,
+    engines,
+    jobs,
+    login,
+    nodes,
+    problems,
+    secrets,
+    streams,
+    tensorboard,
+)
 from rlark.api.auth import Gate, Hosts
 from rlark.api.commands import Commands, JsonObject
 from rlark.api.room import describe, room, told
@@ -49,6 +62,7 @@ def build_app(
         checks.router(commands),
         streams.router(reader, home, clock),
         artifacts.router(reader, home),
+        checkpoints.router(reader, home),
         tensorboard.router(commands, clock),
         jobs.router(commands, reader, home),
         nodes.router(commands, reader),

@@ -61,7 +61,10 @@ def columns(path: Path, status: JobStatus) -> tuple[dict[str, list[Any]], int]:
 
 
 def of_attempt(line: JsonObject, status: JobStatus) -> bool:
-    """False for a line that an earlier attempt left, before the worker of this one cleared the file."""
+    """False for a line that an earlier attempt left, before the worker of this one cleared the file.
+
+    A line without a time was taken over from the run that this one goes on from.
+    """
     if status.started_at is None:
         return False
     try:

@@ -31,6 +31,7 @@ ENTRIES = {
     "queue": Entry(LOOK, "queue", "Show which Jobs wait, and what for."),
     "stop": Entry(MANAGE, "manage", "Stop Jobs, gracefully first."),
     "start": Entry(MANAGE, "manage", "Start ended Jobs again: a new attempt."),
+    "resume": Entry(MANAGE, "resume", "Replay iterations of a Job from a checkpoint, and compare."),
     "restart": Entry(MANAGE, "manage", "Stop Jobs and start them again."),
     "delete": Entry(MANAGE, "manage", "Remove Jobs and their folders."),
     "up": Entry(PLATFORM, "platform", "Start the platform, or attach to a Ray cluster."),

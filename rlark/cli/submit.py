@@ -11,11 +11,12 @@ from rlark.cli.command import JOB_FILE, Command
 from rlark.cli.look import outcome_code, show_job
 from rlark.cli.output import Output
 from rlark.cli.session import Session, pass_session
-from rlark.errors import INTERRUPTED, OK
+from rlark.errors import INTERRUPTED, OK, UsageError
 
 if TYPE_CHECKING:
     from rlark.folder import Home
     from rlark.preflight import Preview
+    from rlark.sdk.draft import Draft
     from rlark.sdk.job import Job
 
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         "rlark submit job.yaml --set spec.tasks[0].ray.resources.gpu=0 --name cpu-run",
         "rlark submit -d -q job.yaml | xargs rlark wait",
         "rlark submit job.yaml --dry-run",
+        "rlark submit job.yaml --name demo-2 --resume demo",
         "rlark get originbot-goalnav -o yaml | rlark submit --name again -",
     ),
 )
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 @click.option("-d", "--detach", is_flag=True, help="Do not follow; print the Job's name.")
 @click.option("--dry-run", is_flag=True, help="Check here and on the platform; start nothing.")
 @click.option("--replace", is_flag=True, help="Delete an ended Job of that name first.")
+@click.option(
+    "--resume", metavar="JOB[@STEP]", help="Go on from another Job's checkpoint: its newest, or that of an iteration."
+)
 @click.option("--exit-code", type=click.Choice(["rlark", "job"]), default="rlark", help="job: end with the run's own.")
 @pass_session
 def submit(
@@ -49,6 +54,7 @@ def submit(
     detach: bool,
     dry_run: bool,
     replace: bool,
+    resume: str | None,
     exit_code: str,
 ) -> int:
     """Check a Job, run it and follow it to its end; `-` reads it from standard input.
@@ -61,6 +67,8 @@ def submit(
 
     out, client = session.out, session.client
     draft = draft_of(file, changes, name, labels).anew()
+    if resume is not None:
+        draft = _resumed(session, draft, resume, replace=replace)
     seen = preflight(draft.load(), client.inventory(), home=session.settings.own)
     _tell_findings(out, file, seen)
     if dry_run:
@@ -77,6 +85,20 @@ def submit(
         out.say(grid)
     home = client.settings.home if client.settings.local else None
     return _follow(out, job, home, of_the_run=exit_code == "job")
+
+
+def _resumed(session: Session, draft: Draft, choice: str, *, replace: bool) -> Draft:
+    """The Job, going on from a checkpoint; what `--replace` is about to delete is none."""
+    from rlark.sdk.resume import resumed
+
+    of = choice.partition("@")[0]
+    loaded = draft.load().job
+    if replace and loaded is not None and loaded.name == of:
+        raise UsageError(
+            f"--replace deletes {of}, and with it the checkpoint to go on from",
+            hint=f"give the new Job another name: --name {of}-2",
+        )
+    return resumed(session.client, draft, choice)
 
 
 def _tell_findings(out: Output, file: str, seen: Preview) -> None:

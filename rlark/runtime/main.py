@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from rlark.evidence.result import Result
     from rlark.runtime.cluster import Cluster
     from rlark.runtime.component import Run
+    from rlark.runtime.replay import Replay
     from rlark.runtime.runner import Runner
     from rlark.runtime.trainer import Trainer, Workload
 
@@ -99,9 +100,34 @@ def _work(assignment: Assignment, engine: Engine, stop: Stop) -> None:
     besides = bystanders(assignment.folder) if assignment.folder.flat else ()
     make = _fused if assignment.plan.fused else _placed
     with make(assignment, engine, stop) as (workload, trainer):
+        replay = _asked_replay(assignment)
+        if replay is not None:
+            _write_evidence(assignment, _replayed(assignment, engine, replay, trainer), besides)
+            return
         run = _train(assignment, engine, workload, trainer, stop)
     result = workload.program.export(workload.config, run)  # what trained is gone by now
     _write_evidence(assignment, result, besides)
+
+
+def _asked_replay(assignment: Assignment) -> Replay | None:
+    from rlark.runtime.replay import Replay
+
+    try:
+        return Replay.asked(str(_checkpoint_of(assignment) or ""))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _replayed(assignment: Assignment, engine: Engine, replay: Replay, trainer: Trainer) -> Result:
+    """Replay and compare; what differs fails the run."""
+    from rlark.runtime.replay import result
+
+    try:
+        found = replay.run(trainer)
+    except (ValueError, OSError) as error:
+        raise UsageError(f"cannot replay from {replay.source}: {error}") from error
+    _say(f"iterations {found['from']} to {found['to']} gave the same numbers again")
+    return result(assignment.folder, engine.id, replay, found, trainer.device())
 
 
 @contextmanager
@@ -206,11 +232,9 @@ def _resume(assignment: Assignment, runner: Runner, iterations: int) -> None:
     """Go on from where the configuration says, or a failed attempt left off."""
     if assignment.lease.retry and _go_on(assignment, runner):
         return
-    section = assignment.plan.config.get("runner")
-    chosen = section.get("resume_dir") if isinstance(section, dict) else None
-    if not chosen:
+    path = _checkpoint_of(assignment)
+    if path is None:
         return
-    path = Path(assignment.plan.config_base, str(chosen))
     try:
         runner.resume(path)
     except (ValueError, OSError) as error:
@@ -224,6 +248,13 @@ def _resume(assignment: Assignment, runner: Runner, iterations: int) -> None:
             raise SpecError(f"resumeFrom: {done}", hint=hint)
         _say(f"runner.resume_dir: {done} Nothing is left to train.")
     _say(f"continuing after iteration {runner.progress.iteration} from {path}")
+
+
+def _checkpoint_of(assignment: Assignment) -> Path | None:
+    """`runner.resume_dir`."""
+    section = assignment.plan.config.get("runner")
+    chosen = section.get("resume_dir") if isinstance(section, dict) else None
+    return Path(assignment.plan.config_base, str(chosen)) if chosen else None
 
 
 def _go_on(assignment: Assignment, runner: Runner) -> bool:

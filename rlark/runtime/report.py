@@ -94,7 +94,9 @@ class Reporter:
         self._on_the_board(number, values)
 
     def earlier(self, metrics: Path, upto: int) -> None:
-        """Begin with the iterations of the run that this one goes on from, each once, as they were told then.
+        """Begin with the iterations of the run that this one goes on from, each once.
+
+        They are told without their time, which lies before this attempt: by it readers know what an attempt told.
 
         Args:
             metrics: that run's `metrics.jsonl`, which may be this run's own; where there is none, nothing is told.
@@ -107,7 +109,7 @@ class Reporter:
         for row, _ in read_lines(metrics):
             number = row.get("iteration")
             if isinstance(number, int) and number <= upto:
-                rows[number] = row
+                rows[number] = {name: value for name, value in row.items() if name != "time"}
         self._metrics.unlink(missing_ok=True)
         for number in sorted(rows):
             append_line(self._metrics, rows[number])

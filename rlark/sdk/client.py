@@ -124,6 +124,7 @@ class Client:
         name: str | None = None,
         labels: Mapping[str, str] | None = None,
         replace: bool = False,
+        resume: str | None = None,
     ) -> Job:
         """Check a Job here and hand it to the platform; your own platform is started if it does not run.
 
@@ -133,6 +134,7 @@ class Client:
             name: another name.
             labels: further labels.
             replace: delete an ended Job of that name first.
+            resume: go on from another Job's checkpoint: `JOB` for its newest, `JOB@40` for that of iteration 40.
 
         Returns:
             The Job; the one that is already there where name and content are the same.
@@ -141,12 +143,15 @@ class Client:
             SpecError: it is wrong on every node.
             PlacementError: it can never run on these nodes.
             ConflictError: another Job has that name.
+            NotFound: there is no such checkpoint to go on from.
             ClusterError: nothing answers.
         """
         from rlark.sdk.draft import read_draft
+        from rlark.sdk.resume import resumed
         from rlark.spec.finding import errors_of, refusal
 
-        preview = self._previewed(read_draft(source).changed(set or {}, name=name, labels=labels).anew())
+        draft = read_draft(source).changed(set or {}, name=name, labels=labels).anew()
+        preview = self._previewed(draft if resume is None else resumed(self, draft, resume))
         if errors_of(preview.findings):
             raise refusal(preview.findings)
         self.ensure_platform()

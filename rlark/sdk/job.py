@@ -254,6 +254,11 @@ class Job:
         """What it made."""
         return Artifacts(self._transport, self.name)
 
+    def checkpoints(self) -> list[JsonObject]:
+        """The checkpoints there are, oldest first: `iteration`, and the folder `path` on the node."""
+        items: list[JsonObject] = self._transport.get(f"{self._path}/checkpoints")["items"]
+        return items
+
     # commands
 
     def stop(self) -> Job:

@@ -39,6 +39,7 @@ def run(
     name: str | None = None,
     labels: Mapping[str, str] | None = None,
     replace: bool = False,
+    resume: str | None = None,
     client: Client | None = None,
     quiet: bool = False,
 ) -> Job:
@@ -53,6 +54,7 @@ def run(
         name: another name.
         labels: further labels.
         replace: delete an ended Job of that name first.
+        resume: go on from another Job's checkpoint: `JOB` for its newest, `JOB@40` for that of iteration 40.
         client: of which platform; `connect()` by default.
         quiet: show nothing while it runs.
 
@@ -63,7 +65,7 @@ def run(
         ClusterError: nothing answers.
     """
     client = client or connect()
-    job = client.submit(source, set=set, name=name, labels=labels, replace=replace)
+    job = client.submit(source, set=set, name=name, labels=labels, replace=replace, resume=resume)
     with _shown(job, quiet=quiet) as show:
         for event in job.follow():
             show(event)

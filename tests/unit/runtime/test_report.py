@@ -84,6 +84,7 @@ def test_a_run_that_goes_on_begins_with_what_was_told_before_each_iteration_once
     told.close()
     rows = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
     assert [(row["iteration"], row["meanReward"]) for row in rows] == [(1, 1), (2, 2), (3, 3), (4, 40)]
+    assert ["time" in row for row in rows] == [False, False, False, True]
     events = b"".join(path.read_bytes() for path in folder.tensorboard.iterdir())
     assert events.count(b"meanReward") == 4
 
