@@ -12,7 +12,7 @@ from rlark.errors import OK
 
 @click.command(
     cls=Command,
-    short_help="Replay iterations of a Job and compare.",
+    short_help="Replay iterations of a Job from a checkpoint, and compare.",
     examples=(
         "rlark resume originbot-goalnav --verify 5",
         "rlark resume originbot-goalnav@200 --verify 20 -o json",

@@ -124,6 +124,6 @@ def _goes_on(draft: Draft, path: str) -> dict[str, object]:
 
 
 def quoted(text: str) -> str:
-    """A text as the value of an override, whatever stands in it."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    """A folder's name as the value of an override."""
+    escaped = text.replace("'", "\\'")
     return f"'{escaped}'"

@@ -18,7 +18,7 @@ from rlark.spec.finding import Finding
 COMMANDS = [
     *("submit", "validate", "preview", "export", "schema"),
     *("jobs", "get", "logs", "wait", "events", "metrics", "artifacts", "queue"),
-    *("stop", "start", "restart", "delete"),
+    *("stop", "start", "resume", "restart", "delete"),
     *("up", "down", "doctor", "nodes", "engines", "secrets", "open", "token", "config", "version"),
 ]
 
@@ -176,7 +176,7 @@ def test_completion_of_commands_options_and_jobs(home: Any) -> None:
     (home.jobs / "demo-a").mkdir()
     (home.jobs / "demo-b").mkdir()
     (home.jobs / "other").mkdir()
-    assert complete("rlark re", 1) == ["restart"]
+    assert complete("rlark res", 1) == ["resume", "restart"]
     assert complete("rlark jobs --ph", 2) == ["--phase"]
     assert complete("rlark get demo", 2) == ["demo-a", "demo-b"]
     assert complete("rlark jobs -o ", 3) == ["table", "wide", "json", "yaml", "name"]
