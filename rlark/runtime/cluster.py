@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Self
 from rlark.host.ports import free_ports
 from rlark.plan.node import Lease
 from rlark.plan.plan import Plan
+from rlark.runtime.call import Call
 from rlark.runtime.channel import Channel
 from rlark.runtime.channel_host import ChannelHost
+from rlark.runtime.failure import RunFailed, follows_from_a_loss
 from rlark.runtime.masked_log import MaskedLogs
 from rlark.runtime.rank import Rank, rank_env, rank_status, ranks_of
-from rlark.runtime.roster import Call, Group, Roster
+from rlark.runtime.roster import START_S, Group, Roster
 from rlark.runtime.seat import Posting
 from rlark.spec.status import RankStatus
 
@@ -56,9 +58,10 @@ class Cluster:
             logs: those that are written for the ranks.
         """
         self.ranks = {name: list(own) for name, own in ranks.items()}
-        self.roster = Roster(group, logs)
+        self.roster = Roster(group, logs, self._hang_up)
         self._posting, self._lease = posting, lease
         self._launched: set[str] = set()
+        self._there: list[Call] = []
         self._host: ChannelHost | None = None
 
     @classmethod
@@ -129,8 +132,10 @@ class Cluster:
         if worker and self._host is None:
             self._host = ChannelHost(self.roster.run)
         ranks = self.ranks[name]
-        there = self.roster.start([(rank, partial(self._posted, rank, worker)) for rank in ranks])
-        return ranks, [there, self.roster.expect(ranks, "its constructor")] if worker else [there]
+        words = ("start", "its constructor") if worker else ("start",)
+        calls = self.roster.start([(rank, partial(self._posted, rank, worker)) for rank in ranks], words)
+        self._there.append(calls[0])
+        return ranks, calls
 
     def create_channel(self, name: str, maxsize: int = 0) -> Channel:
         """A channel between the ranks and this process.
@@ -143,6 +148,16 @@ class Cluster:
             self._host = ChannelHost(self.roster.run)
         return Channel.create(self.roster.run, name, "the driver", maxsize)
 
+    def gather(self) -> None:
+        """Wait until every rank that was started is there.
+
+        Raises:
+            RunFailed: one is not.
+        """
+        for call in self._there:
+            call.wait(START_S)
+        self.roster.settled()
+
     def statuses(self) -> list[RankStatus]:
         """How each rank that runs really runs."""
         return [rank_status(rank, self._lease, one.pid if one else 0) for rank, one in self.roster.processes.items()]
@@ -150,6 +165,10 @@ class Cluster:
     def close(self) -> None:
         """End all ranks. Closing twice is harmless."""
         self.roster.close()
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        """The channels end: whoever waits at one is told."""
         if self._host is not None:
             self._host.close()
 
@@ -160,6 +179,8 @@ class Cluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        if self.roster.cause is not None and follows_from_a_loss(error):  # a channel that ended with the run, say
+            raise RunFailed(self.roster.cause) from error
 
     def _posted(self, rank: Rank, worker: bytes, run: str) -> Posting:
         return replace(self._posting(rank, run), worker=worker)

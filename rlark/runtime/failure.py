@@ -6,6 +6,8 @@ import traceback
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from rlark.runtime.wire import PeerLost
+
 LINES = 20
 _TAIL = 64 * 1024
 
@@ -57,6 +59,13 @@ class RunFailed(Exception):
         """Take the first cause."""
         self.cause = cause
         super().__init__(str(cause))
+
+
+def follows_from_a_loss(error: BaseException | None) -> bool:
+    """Whether all that went wrong is that a peer is gone, however often that was raised anew."""
+    while error is not None and not isinstance(error, PeerLost):
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return error is not None
 
 
 def last_lines(path: Path) -> list[str]:

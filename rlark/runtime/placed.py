@@ -13,8 +13,8 @@ from rlark.runtime.component import DeviceUse, Metrics, Shape, State
 from rlark.runtime.exchange import columns, stage_size
 from rlark.runtime.offload import MOVED
 from rlark.runtime.rank import Rank
-from rlark.runtime.roster import Call
 from rlark.runtime.trainer import averaged, require_same_ranks, require_same_size
+from rlark.runtime.wire import exchange_patience
 from rlark.spec.status import RankStatus
 
 COMPONENTS = ("actor", "rollout", "env")
@@ -34,7 +34,8 @@ class PlacedTrainer:
         self._ranks = {name: cluster.ranks[name] for name in COMPONENTS}
         self._device = DeviceUse("cpu", "", cuda_requested=False)
         self._size, self._stages = (0, 0), 1
-        self._there = [call for name in COMPONENTS for call in cluster.start(name)[1]]
+        for name in COMPONENTS:
+            cluster.start(name)
 
     def gather(self, shape: Shape, stages: int = 1) -> list[RankStatus]:
         """Wait until every rank is built: how each really runs.
@@ -49,14 +50,9 @@ class PlacedTrainer:
         """
         require_even(shape.num_envs, stages, {name: len(ranks) for name, ranks in self._ranks.items()})
         self._size, self._stages = (shape.num_envs, shape.observation_size), stages
-        for call in self._there:  # every rank can be met
-            call.wait()
+        self._cluster.gather()  # every rank can be met
         everybody = [rank for ranks in self._ranks.values() for rank in ranks]
-        built = Call(self._roster, "its constructor", tuple(everybody))
-        for rank in everybody:
-            self._roster.tell(rank, "meet", built)
-        ready = built.wait()
-        self._roster.settled()
+        ready = self._roster.tell("its constructor", dict.fromkeys(everybody, "meet")).wait(exchange_patience())
         self._device = ready[self._ranks["actor"][0]] or self._device
         return self._cluster.statuses()
 
@@ -72,7 +68,7 @@ class PlacedTrainer:
 
     def state(self) -> State:
         """Everything needed to continue; the state of Actor rank 0 stands for all of them."""
-        states = self._roster.order("state").wait()
+        states = self._roster.order("state").wait(exchange_patience())
         rollouts = self._of("rollout", states)
         seen = np.concatenate([state["observation"] for state in rollouts], axis=1)  # [stages, N / stages, O]
         return {
@@ -97,7 +93,7 @@ class PlacedTrainer:
             "env": [state["env"][rank * stages : (rank + 1) * stages] for rank in range(envs)],
         }
         arguments = {rank: (states[name][rank.rank],) for name, ranks in self._ranks.items() for rank in ranks}
-        self._roster.order("restore", arguments).wait()
+        self._roster.order("restore", arguments).wait(exchange_patience())
 
     def device(self) -> DeviceUse:
         """What Actor rank 0 computes on."""

@@ -1,30 +1,39 @@
-"""All ranks of a run as its driver sees them: started, given orders, and the first failure told."""
+"""All ranks of a run as its driver sees them: started, given orders, and the first failure told.
+
+One thread listens to all of them, so that an answer is taken, a large order sent and a death noticed
+whatever the driver does meanwhile.
+"""
 
 from __future__ import annotations
 
 import os
+import pickle
 import selectors
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from rlark.host import process
 from rlark.host.clock import SystemClock
 from rlark.host.memory import killed_for_memory
 from rlark.host.process import ProcessId
+from rlark.runtime.blame import first_cause, knows
+from rlark.runtime.call import Call
 from rlark.runtime.failure import Cause, RunFailed, last_lines
 from rlark.runtime.masked_log import MaskedLogs
+from rlark.runtime.member import Member
 from rlark.runtime.rank import Rank
-from rlark.runtime.seat import CONTROL, STACKS, Failed, Posting
-from rlark.runtime.wire import Endpoint, PeerLost, Wire, new_run
+from rlark.runtime.seat import CONTROL, Failed, Posting
+from rlark.runtime.wire import Endpoint, PeerLost, new_run
 
 START_S = 600.0
 """How long a rank may take to load its engine; heavy libraries on a cold disk take minutes."""
 LOOK_S = 0.5
+NAME_S = 3.0
+"""How long a process that calls may take to say who it is."""
 BLAME_S = 2.0
 """How long to look for the cause once a rank only knows that a peer is gone."""
 END_S = 2.0
@@ -44,111 +53,73 @@ class Group(Protocol):
         ...
 
     def end(self) -> None:
-        """End every process it started; harmless when they are gone."""
+        """End every process it started."""
         ...
 
 
-@dataclass
-class _Member:
-    """One rank: what it is to be told, how it is reached, and the calls that it still owes an answer, in order."""
-
-    posting: Posting
-    owes: deque[Call]
-    control: Wire | None = None
-    process: ProcessId | None = None
-
-
-@dataclass(eq=False)
-class Call:
-    """Something that ranks are doing.
-
-    Attributes:
-        what: it, for messages.
-        answers: what those that are done have answered.
-    """
-
-    roster: Roster
-    what: str
-    ranks: tuple[Rank, ...]
-    answers: dict[Rank, Any] = field(default_factory=dict)
-
-    def done(self) -> bool:
-        """Whether all have answered; does not wait.
-
-        Raises:
-            RunFailed: a rank failed, any rank of the run.
-        """
-        self.roster.look()
-        return self.finished
-
-    @property
-    def finished(self) -> bool:
-        """Whether all answers that are known now are all."""
-        return len(self.answers) == len(self.ranks)
-
-    def wait(self, timeout_s: float | None = None) -> dict[Rank, Any]:
-        """All answers, by rank in the order of the call.
-
-        Args:
-            timeout_s: how long they may take; None for as long as it takes.
-
-        Raises:
-            RunFailed: a rank failed, any rank of the run, or the time is over; says which was the first and why.
-        """
-        self.roster.wait(self, timeout_s)
-        return {rank: self.answers[rank] for rank in self.ranks}
-
-
 class Roster:
-    """The ranks of one run, each behind a control wire.
+    """The ranks of one run, each behind a control wire. Any thread may call it.
 
     Attributes:
         run: the run's part of its endpoints' names.
     """
 
-    def __init__(self, group: Group, logs: MaskedLogs | None = None) -> None:
+    def __init__(self, group: Group, logs: MaskedLogs | None = None, at_end: Callable[[], None] = lambda: None) -> None:
         """Nobody yet.
 
         Args:
             group: starts processes.
             logs: those that are written for the ranks; none by default.
+            at_end: called when a failure has ended the run, by whoever noticed it.
         """
         self.run = new_run()
-        self._group = group
-        self._logs = logs
-        self._members: dict[Rank, _Member] = {}
+        self._group, self._logs, self._at_end = group, logs, at_end
+        self._members: dict[Rank, Member] = {}
         self._awaited: dict[str, Rank] = {}
-        self._endpoint = Endpoint(f"{self.run}/{CONTROL}")
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._endpoint, selectors.EVENT_READ)
         self._until = 0.0
         self._killed_before = killed_for_memory()
-        self._closed = False
+        self._over = False
+        self._cause: Cause | None = None
+        self._news = threading.Condition()
+        self._endpoint = Endpoint(f"{self.run}/{CONTROL}", NAME_S)
+        self._wake, self._bell = os.pipe()
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._endpoint, selectors.EVENT_READ)
+        self._selector.register(self._wake, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._listen, name="ranks", daemon=True)
+        self._thread.start()
 
-    def start(self, postings: Iterable[tuple[Rank, Callable[[str], Posting]]]) -> Call:
+    def start(
+        self, postings: Iterable[tuple[Rank, Callable[[str], Posting]]], words: Sequence[str] = ("start",)
+    ) -> list[Call]:
         """Start processes; returns before they are up.
 
         Args:
             postings: each rank, and its posting once the run's name is known.
+            words: what each answers unasked, in this order, for messages.
 
         Returns:
-            The call that each answers with its first word.
+            A call for each of the words.
 
         Raises:
             Exception: what the group says when it cannot start one; nothing is left behind then.
         """
         made = [(rank, make(self.run)) for rank, make in postings]
-        call = Call(self, "start", tuple(rank for rank, _ in made))
-        self._until = time.monotonic() + START_S
+        calls = [Call(self, word, tuple(rank for rank, _ in made)) for word in words]
         try:
             for rank, posting in made:
-                self._members[rank] = _Member(posting, deque([call]))
-                self._awaited[_name(rank)] = rank
-                self._group.start(rank, self.run)
+                with self._news:  # one at a time with the end, so that none is started after it
+                    if self._over:
+                        break  # whoever waits is told
+                    self._until = time.monotonic() + START_S
+                    self._members[rank] = Member(posting, deque(calls))
+                    self._awaited[_name(rank)] = rank
+                    self._group.start(rank, self.run)
+                    self._ring()  # from now on it may be missed
         except BaseException:
             self.close()
             raise
-        return call
+        return calls
 
     def order(
         self,
@@ -167,40 +138,34 @@ class Roster:
             ranks: who; all by default.
 
         Raises:
-            RunFailed: one is gone.
+            RunFailed: the run is over.
+            Exception: an argument does not pickle; nobody has been told anything then.
         """
         chosen = tuple(self._members if ranks is None else ranks)
-        call = Call(self, verb, chosen)
-        for rank in chosen:
-            order = (verb, (arguments or {}).get(rank, ()), dict((named or {}).get(rank, {})))
-            self.tell(rank, order, call)
-        return call
+        return self.tell(
+            verb,
+            {rank: (verb, (arguments or {}).get(rank, ()), dict((named or {}).get(rank, {}))) for rank in chosen},
+        )
 
-    def tell(self, rank: Rank, message: object, call: Call) -> None:
-        """Send a rank something that it will answer.
-
-        Raises:
-            RunFailed: it is gone.
-        """
-        member = self._members[rank]
-        while member.control is None:  # it has not reported yet
-            self._pump(LOOK_S)
-        member.owes.append(call)
-        try:
-            member.control.send_object(message)
-        except PeerLost:  # it may have said why before it went
-            self._blame({})
-
-    def expect(self, ranks: Collection[Rank], what: str) -> Call:
-        """The call that ranks answer with their next word, unasked.
+    def tell(self, what: str, messages: Mapping[Rank, object]) -> Call:
+        """Send ranks something that each will answer; does not wait, not even for room to send it.
 
         Args:
-            ranks: who.
-            what: they are doing, for messages.
+            what: they will be doing, for messages.
+            messages: what each is sent.
+
+        Raises:
+            RunFailed: the run is over.
+            Exception: a message does not pickle; nobody has been told anything then.
         """
-        call = Call(self, what, tuple(ranks))
-        for rank in ranks:
-            self._members[rank].owes.append(call)
+        frames = {rank: pickle.dumps(message, protocol=5) for rank, message in messages.items()}
+        call = Call(self, what, tuple(frames))
+        with self._news:
+            self.require_open()
+            for rank, frame in frames.items():
+                self._members[rank].owes.append(call)
+                self._members[rank].post(frame)
+                self._watch(rank)
         return call
 
     def settled(self) -> None:
@@ -208,30 +173,38 @@ class Roster:
         if self._logs is not None:
             self._logs.settle()
 
-    def look(self) -> None:
-        """Take what ranks have said, without waiting.
-
-        Raises:
-            RunFailed: one failed.
-        """
-        self._pump(0.0)
-
     def wait(self, call: Call, timeout_s: float | None = None) -> None:
         """Wait for a call's answers.
 
         Raises:
             RunFailed: a rank failed, or the time is over.
         """
-        until = None if timeout_s is None else time.monotonic() + timeout_s
-        while not call.finished:
-            left = None if until is None else until - time.monotonic()
-            if left is not None and left <= 0:
-                self._overdue(call, timeout_s)
-            self._pump(left)
+        with self._news:
+            self._news.wait_for(lambda: call.finished or self._over, timeout_s)
+            if call.finished:
+                return
+            if not self._over:
+                self._overdue(call, timeout_s or 0.0)
+            self.require_open()
+
+    def require_open(self) -> None:
+        """Whoever comes after the end is told what ended the run.
+
+        Raises:
+            RunFailed: it is over.
+        """
+        with self._news:  # so that who sees the end sees its cause
+            if self._over:
+                raise RunFailed(self._cause or Cause("", 0, "Closed", "the ranks of the run were ended already"))
+
+    @property
+    def cause(self) -> Cause | None:
+        """What ended the run; None while it goes on and where nothing went wrong."""
+        return self._cause
 
     @property
     def processes(self) -> dict[Rank, ProcessId | None]:
-        """The process of each rank."""
+        """The process of each rank; None for one that has not reported."""
         return {rank: member.process for rank, member in self._members.items()}
 
     def close(self) -> list[ProcessId]:
@@ -240,57 +213,80 @@ class Roster:
         Returns:
             Processes that could not be ended.
         """
-        if self._closed:
-            return []
-        self._closed = True
-        wires = [member.control for member in self._members.values() if member.control is not None]
-        for wire in wires:
-            with suppress(PeerLost):
-                wire.send_object(None)
-        self._group.end()
-        left = [member.process for member in self._members.values() if member.process is not None]
-        until = time.monotonic() + END_S
-        while any(process.alive(one) for one in left) and time.monotonic() < until:
-            time.sleep(0.02)
-        for wire in wires:
-            wire.close()
-        self._selector.close()
-        self._endpoint.close()
-        survivors = process.end(left, 0, SystemClock())
-        if self._logs is not None:
-            self._logs.finish(END_S)
+        with self._news:
+            survivors = self._end()
+        self._thread.join()
+        with self._news:
+            if self._bell >= 0:
+                os.close(self._bell)
+                self._bell = -1
         return survivors
 
-    def _pump(self, timeout_s: float | None) -> None:
-        """Wait for something to happen, at most so long, and take it in."""
-        if self._awaited:
-            timeout_s = LOOK_S if timeout_s is None else min(timeout_s, LOOK_S)
-        events = self._selector.select(timeout_s)
-        for key, _ in events:
+    def _listen(self) -> None:
+        """Take in what happens until it is over."""
+        try:
+            while not self._over:
+                events = self._selector.select(LOOK_S if self._awaited else None)
+                with self._news:
+                    if not self._over:
+                        self._take_in(events)
+        except Exception as error:  # noqa: BLE001  whoever waits has to be told, or would wait for ever
+            with self._news:
+                self._give_up(Cause.of(error, "", ""))
+        finally:
+            self._selector.close()
+            self._endpoint.close()
+            os.close(self._wake)
+
+    def _take_in(self, events: list[tuple[selectors.SelectorKey, int]]) -> None:
+        for key, mask in events:
             if key.fileobj is self._endpoint:
                 self._admit()
+            elif key.fileobj == self._wake:
+                os.read(self._wake, 1)
             else:
-                self._take(key.data)
+                self._attend(key.data, mask)
+            if self._over:
+                return
         if self._awaited and not events:
             self._look_for_the_missing()
 
-    def _take(self, rank: Rank) -> None:
-        message = self._hear(rank)
-        if message is None or isinstance(message, Failed):
-            self._blame({rank: message})
+    def _attend(self, rank: Rank, mask: int) -> None:
+        """Send a rank what waits for it, and take in what it has said."""
         member = self._members[rank]
-        member.owes.popleft().answers[rank] = message.value
+        if mask & selectors.EVENT_WRITE and member.mailbox is not None:
+            with suppress(PeerLost):  # its end is heard by itself
+                member.mailbox.flush()
+            self._watch(rank)
+        for word in member.hear() if mask & selectors.EVENT_READ else ():
+            if word is None or isinstance(word, Failed):
+                self._blame(rank, word)
+                return
+            call = member.owes.popleft()
+            call.answers[rank] = word.value
+            if call.finished:
+                self._news.notify_all()
 
     def _admit(self) -> None:
         """Let one rank in."""
         with suppress(PeerLost):
             name, control = self._endpoint.accept(LOOK_S)
             rank = self._awaited.pop(name)
-            member = self._members[rank]
-            own = control.peer_pid == os.getpid()  # a group may run ranks as threads: those are not for us to kill
-            member.control, member.process = control, None if own else process.identify(control.peer_pid)
-            self._selector.register(control, selectors.EVENT_READ, rank)
-            control.send_object(member.posting)
+            self._selector.register(self._members[rank].meet(control), selectors.EVENT_READ, rank)
+            self._watch(rank)
+
+    def _watch(self, rank: Rank) -> None:
+        """Wake when there is room for what waits to be sent."""
+        mailbox = self._members[rank].mailbox
+        if mailbox is not None:
+            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if mailbox.waiting else 0)
+            if self._selector.get_key(mailbox).events != wanted:
+                self._selector.modify(mailbox, wanted, rank)
+
+    def _ring(self) -> None:
+        with suppress(OSError):  # it listens no more
+            if self._bell >= 0:
+                os.write(self._bell, b"\0")
 
     def _look_for_the_missing(self) -> None:
         """Find out that a rank will never come."""
@@ -298,18 +294,12 @@ class Roster:
             why = self._group.why(rank)
             if why is not None:
                 self._give_up(Cause(rank.component, rank.rank, "ProcessDied", f"it did not start: {why}"))
+                return
             if time.monotonic() > self._until:
                 self._give_up(Cause(rank.component, rank.rank, "Timeout", f"{name} did not start in {START_S:g} s"))
+                return
 
-    def _hear(self, rank: Rank) -> Any:
-        """The next message of a rank; its death is one too."""
-        control = self._members[rank].control
-        try:
-            return control.receive_object() if control is not None else None
-        except PeerLost:
-            return None
-
-    def _overdue(self, call: Call, timeout_s: float | None) -> NoReturn:
+    def _overdue(self, call: Call, timeout_s: float) -> None:
         """A call took too long: have those that are late write down where they stand, and end."""
         late = [rank for rank in call.ranks if rank not in call.answers]
         self._show_stacks(late)
@@ -318,45 +308,26 @@ class Roster:
         self._give_up(Cause(first.component, first.rank, "Timeout", told))
 
     def _show_stacks(self, ranks: Iterable[Rank]) -> None:
-        asked = [one for rank in ranks if (one := self._members[rank].process) is not None]
-        for one in asked:
-            with suppress(ProcessLookupError):
-                os.kill(one.pid, STACKS)
-        if asked:
+        asked = [self._members[rank].show_stacks() for rank in ranks]
+        if any(asked):
             time.sleep(STACKS_S)
 
-    def _blame(self, heard: dict[Rank, Any]) -> NoReturn:
-        """Find the first cause among what ranks say, and end the run with it.
-
-        A rank that only lost a peer is no cause unless nobody knows better.
-        """
-        until = time.monotonic() + BLAME_S
+    def _blame(self, rank: Rank, word: Failed | None) -> None:
+        """A rank has ended: find the first cause among what all say, and end the run with it."""
+        heard, until = {rank: word}, time.monotonic() + BLAME_S
         with selectors.DefaultSelector() as selector:
-            for rank, member in self._members.items():
-                if rank not in heard and member.control is not None:
-                    selector.register(member.control, selectors.EVENT_READ, rank)
-            while not _knows(heard) and selector.get_map() and time.monotonic() < until:
+            for other, member in self._members.items():
+                if other != rank and member.mailbox is not None:
+                    selector.register(member.mailbox, selectors.EVENT_READ, other)
+            while not knows(heard) and selector.get_map() and time.monotonic() < until:
                 for key, _ in selector.select(timeout=LOOK_S):
-                    message = self._hear(key.data)
-                    if message is None or isinstance(message, Failed):
-                        heard[key.data] = message
+                    ends = [one for one in self._members[key.data].hear() if one is None or isinstance(one, Failed)]
+                    if ends:
+                        heard[key.data] = ends[0]
                         selector.unregister(key.fileobj)
-        if not _knows(heard):  # somebody is silent and alive: where it stands is all that there is to know
-            self._show_stacks(rank for rank in self._members if rank not in heard)
-        self._give_up(self._cause(heard))
-
-    def _cause(self, heard: Mapping[Rank, Any]) -> Cause:
-        told = {rank: message for rank, message in heard.items() if isinstance(message, Failed)}
-        own = {rank: message for rank, message in told.items() if not message.lost}
-        died = [rank for rank, message in heard.items() if message is None]
-        if own or (told and not died):
-            rank, failed = min((own or told).items(), key=lambda item: item[1].at)
-            return Cause(rank.component, rank.rank, failed.exception, failed.message)
-        if died:
-            rank = died[0]
-            why = self._why(rank)
-            return Cause(rank.component, rank.rank, "ProcessDied", f"its process ended without a word{why}")
-        return Cause("", 0, "PeerLost", "the ranks stopped answering")
+        if not knows(heard):  # somebody is silent and alive: where it stands is all that there is to know
+            self._show_stacks(other for other in self._members if other not in heard)
+        self._give_up(first_cause(heard, self._why))
 
     def _why(self, rank: Rank) -> str:
         """What is known about a death; Ray needs a moment to notice one."""
@@ -368,19 +339,38 @@ class Roster:
             known += "; the kernel has killed a process here for want of memory since the run began"
         return known
 
-    def _give_up(self, cause: Cause) -> NoReturn:
-        logs = (
-            m.posting.log for r, m in self._members.items() if (r.component, r.rank) == (cause.component, cause.rank)
-        )
-        log = next(logs, "")
-        self.close()
-        raise RunFailed(cause.with_log(Path(log).name, last_lines(Path(log))) if log else cause)
+    def _give_up(self, cause: Cause) -> None:
+        """End the run with its first cause."""
+        told = (cause.component, cause.rank)
+        log = next((member.log for rank, member in self._members.items() if (rank.component, rank.rank) == told), None)
+        self._end()
+        self._cause = cause.with_log(log.name, last_lines(log)) if log else cause
+        self._at_end()
+        self._news.notify_all()
+
+    def _end(self) -> list[ProcessId]:
+        """End every rank; whom it could not end."""
+        if self._over:
+            return []
+        self._over = True
+        self._ring()
+        boxes = [member.mailbox for member in self._members.values() if member.mailbox is not None]
+        for box in boxes:
+            with suppress(PeerLost):
+                box.post(pickle.dumps(None))
+        self._group.end()
+        left = [member.process for member in self._members.values() if member.process is not None]
+        until = time.monotonic() + END_S
+        while any(process.alive(one) for one in left) and time.monotonic() < until:
+            time.sleep(0.02)
+        for box in boxes:
+            box.wire.close()
+        survivors = process.end(left, 0, SystemClock())
+        if self._logs is not None:
+            self._logs.finish(END_S)
+        self._news.notify_all()
+        return survivors
 
 
 def _name(rank: Rank) -> str:
     return f"{rank.component}-{rank.rank}"
-
-
-def _knows(heard: Mapping[Rank, Any]) -> bool:
-    """Whether somebody told a cause of its own, or died."""
-    return any(message is None or (isinstance(message, Failed) and not message.lost) for message in heard.values())

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rlark.engine import load_attribute
 from rlark.plan.plan import Plan
+from rlark.runtime.failure import follows_from_a_loss
 from rlark.runtime.rank import Rank
 from rlark.runtime.wire import Endpoint, PeerLost, Wire, connect, exchange_patience
 
@@ -109,7 +110,7 @@ class Side(Protocol):
 
 def take(run: str, component: str, rank: int) -> tuple[Wire, Posting]:
     """Report to the driver of a run and receive the posting."""
-    control = connect(f"{run}/{CONTROL}", f"{component}-{rank}", "the driver")
+    control = connect(f"{run}/{CONTROL}", f"{component}-{rank}", "the driver", 0)  # it may have no orders for hours
     posting: Posting = control.receive_object()
     return control, posting
 
@@ -161,7 +162,7 @@ def serve(control: Wire, posting: Posting) -> None:
             control.send_object(Done(getattr(side, verb)(*arguments, **named)))
     except BaseException as error:  # noqa: BLE001  whatever ends a rank is its cause: SystemExit too
         traceback.print_exc()
-        failure = Failed(type(error).__name__, str(error), isinstance(error, PeerLost), time.time())
+        failure = Failed(type(error).__name__, str(error), follows_from_a_loss(error), time.time())
         try:
             control.send_object(failure)
         except PeerLost:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 
 from rlark.runtime import seat
 from rlark.runtime.rank import Rank
+from rlark.runtime.wire import Wire
+
+GRACE_S = 1.0
+"""How long a rank has to end by itself when its driver is gone."""
 
 
 class Subprocesses:
@@ -44,8 +50,20 @@ class Subprocesses:
 def main(run: str, component: str, rank: str) -> None:
     """Be one rank."""
     control, posting = seat.take(run, component, int(rank))
+    over = threading.Event()
+    threading.Thread(target=_outlive_nobody, args=(control, over), daemon=True).start()
     seat.settle(posting)
     seat.serve(control, posting)
+    over.set()
+
+
+def _outlive_nobody(control: Wire, over: threading.Event) -> None:
+    """End with the driver, whatever this rank is doing then; with Ray that is Ray's work."""
+    hung_up = select.poll()
+    hung_up.register(control, select.POLLRDHUP)
+    hung_up.poll()
+    if not over.wait(GRACE_S):
+        os._exit(1)
 
 
 if __name__ == "__main__":

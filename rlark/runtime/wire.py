@@ -19,7 +19,8 @@ PATIENCE_S = 1800.0
 """How long a live peer may stay silent; a dead one is noticed at once."""
 EXCHANGE = "RLARK_EXCHANGE_TIMEOUT"
 """The variable by which a Job sets how many seconds the ranks of a run wait for each other."""
-_HEADER = struct.Struct("<Q")
+HEADER = struct.Struct("<Q")
+"""A frame's length, before it."""
 _CREDENTIALS = struct.Struct("3i")
 _BUFFER = 1 << 20
 
@@ -39,12 +40,12 @@ class Wire:
         Args:
             connection: the socket; it is closed with the wire.
             peer: who is at the other end, for messages.
-            patience_s: seconds to wait for it at most.
+            patience_s: seconds to wait for it at most; 0 for as long as it lives.
         """
         self.peer = peer
         self._socket = connection
         self._patience_s = patience_s
-        self._length = bytearray(_HEADER.size)
+        self._length = bytearray(HEADER.size)
         connection.setblocking(True)
         whole, part = divmod(patience_s, 1)
         limit = struct.pack("@ll", int(whole), int(part * 1e6))
@@ -82,9 +83,9 @@ class Wire:
         total = sum(len(part) for part in parts)
         try:
             if total <= _BUFFER:  # one write for what fits, so that the peer wakes once
-                self._socket.sendall(b"".join((_HEADER.pack(total), *parts)))
+                self._socket.sendall(b"".join((HEADER.pack(total), *parts)))
                 return
-            self._socket.sendall(_HEADER.pack(total))
+            self._socket.sendall(HEADER.pack(total))
             for part in parts:
                 self._socket.sendall(part)
         except OSError as error:
@@ -124,6 +125,41 @@ class Wire:
         """What `send_object` sent."""
         return pickle.loads(self.receive())  # noqa: S301  the peer is a process of this run, in a private folder
 
+    def send_some(self, data: memoryview) -> int:
+        """Send as many bytes as there is room for now.
+
+        Returns:
+            How many; 0 when there is none.
+
+        Raises:
+            PeerLost: nobody takes them.
+        """
+        try:
+            return self._socket.send(data, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def receive_some(self, room: memoryview) -> int:
+        """Put the bytes that are there now at the beginning of a buffer.
+
+        Returns:
+            How many; 0 when there are none.
+
+        Raises:
+            PeerLost: none will come.
+        """
+        try:
+            count = self._socket.recv_into(room, flags=socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise self._lost(error) from error
+        if count == 0:
+            raise PeerLost(f"{self.peer} hung up: its process ended")
+        return count
+
     def send_descriptor(self, descriptor: int) -> None:
         """Hand an open file over; the peer gets a descriptor of its own.
 
@@ -157,7 +193,7 @@ class Wire:
 
     def _next_length(self) -> int:
         self._fill(memoryview(self._length))
-        return int(_HEADER.unpack(self._length)[0])
+        return int(HEADER.unpack(self._length)[0])
 
     def _fill(self, room: memoryview) -> None:
         try:
@@ -236,7 +272,7 @@ def connect(name: str, caller: str, peer: str, patience_s: float = PATIENCE_S) -
         name: the peer's endpoint.
         caller: who calls.
         peer: who is called, for messages.
-        patience_s: seconds to wait for each frame.
+        patience_s: seconds to wait for each frame; 0 for as long as it lives.
 
     Raises:
         PeerLost: nobody listens there.

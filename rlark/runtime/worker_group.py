@@ -22,8 +22,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rlark.runtime.call import Call
 from rlark.runtime.rank import Rank
-from rlark.runtime.roster import Call, Roster
+from rlark.runtime.roster import START_S, Roster
 from rlark.runtime.worker import Contract, Worker
 
 if TYPE_CHECKING:
@@ -52,14 +53,14 @@ class Answers:
         """The answers in the order of the ranks.
 
         Args:
-            timeout_s: how long they may take, the start of their processes not counted; None for as long as it takes.
+            timeout_s: how long they may take, once every rank is built; None for as long as it takes.
 
         Raises:
             RunFailed: a rank of the run failed, or the time is over: then the ranks that are late have written
                 their stacks to their logs. All ranks are ended.
         """
         for call in self._started:
-            call.wait()
+            call.wait(START_S)
         return list(self._call.wait(timeout_s).values())
 
     def done(self) -> bool:
@@ -95,8 +96,11 @@ class WorkerGroup:
             raise ValueError(f"{self._ranks[0].component} has no rank {missing or 'given'}; it has {sorted(known)}")
         return WorkerGroup(self._roster, self._kind, [known[rank] for rank in ranks], self._started)
 
-    def ready(self, timeout_s: float | None = None) -> WorkerGroup:
+    def ready(self, timeout_s: float = START_S) -> WorkerGroup:
         """Wait until every rank is built.
+
+        Args:
+            timeout_s: how long that may take.
 
         Raises:
             RunFailed: one could not be, or not in time.
@@ -148,8 +152,12 @@ class Unlaunched:
             name: the component, as in `component_placement`.
 
         Raises:
-            ValueError: no such component is placed, it was launched already, or no other process can import the class.
+            ValueError: no such component is placed, it was launched already, no other process can import the class,
+                or it has a method that could not be called because the group has one of that name.
         """
+        taken = sorted(own for own in vars(WorkerGroup) if own[0] != "_" and hasattr(self.kind, own))
+        if taken:
+            raise ValueError(f"{self.kind.__name__}.{taken[0]} hides what every group has: give it another name")
         contract = Contract.of(self.kind, self.arguments, self.named).sealed()
         ranks, started = cluster.start(name, contract)
         return WorkerGroup(cluster.roster, self.kind, ranks, started)

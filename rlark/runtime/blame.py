@@ -1,0 +1,38 @@
+"""Which failure was the first, among what the ranks of a run say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rlark.runtime.failure import Cause
+from rlark.runtime.rank import Rank
+from rlark.runtime.seat import Failed
+
+Heard = Mapping[Rank, Failed | None]
+"""The last word of each rank that has said one; None where its process ended."""
+
+
+def knows(heard: Heard) -> bool:
+    """Whether somebody told a cause of its own, or died."""
+    return any(word is None or not word.lost for word in heard.values())
+
+
+def first_cause(heard: Heard, why: Callable[[Rank], str]) -> Cause:
+    """The first cause.
+
+    A rank that only lost a peer is no cause unless nobody knows better.
+
+    Args:
+        heard: what ranks say.
+        why: what is known about a process that ended.
+    """
+    told = {rank: word for rank, word in heard.items() if word is not None}
+    own = {rank: word for rank, word in told.items() if not word.lost}
+    died = [rank for rank, word in heard.items() if word is None]
+    if own or (told and not died):
+        rank, failed = min((own or told).items(), key=lambda item: item[1].at)
+        return Cause(rank.component, rank.rank, failed.exception, failed.message)
+    if died:
+        rank = died[0]
+        return Cause(rank.component, rank.rank, "ProcessDied", f"its process ended without a word{why(rank)}")
+    return Cause("", 0, "PeerLost", "the ranks stopped answering")
