@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.bench.table import Table
 
-NAMES = ("cli", "submit", "starter")
+NAMES = ("cli", "submit", "starter", "runtime")
 
 
 def main() -> None:
