@@ -24,6 +24,11 @@ class Subprocesses:
         """None yet."""
         self._children: dict[Rank, subprocess.Popen[bytes]] = {}
 
+    @property
+    def processes(self) -> dict[Rank, int]:
+        """The process of each rank that was started, by number."""
+        return {rank: child.pid for rank, child in self._children.items()}
+
     def start(self, rank: Rank, run: str) -> None:
         """Start one rank's process."""
         command = [sys.executable, "-m", __name__, run, rank.component, str(rank.rank)]
