@@ -1,4 +1,4 @@
-"""A rank killed at a moment nobody chose: the cause is found, soon, and nothing is left."""
+"""A rank killed at a moment nobody chose: the cause is found, soon, and nothing is left; and nothing grows."""
 
 from __future__ import annotations
 
@@ -132,3 +132,35 @@ def test_fifty_kills_have_fifty_causes(assignment: Callable[[int], Assignment], 
         assert not list(run.folder.checkpoints.glob(".*"))  # no half checkpoint
     assert sum(found) == KILLS
     print(f"{KILLS} kills; the slowest end came {slowest:.2f} s after its kill")
+
+
+def held_by(pid: int) -> tuple[int, int, int]:
+    """Open files, blocks of shared memory, and resident kilobytes of a process."""
+    proc = Path(f"/proc/{pid}")
+    files = sum(1 for _ in (proc / "fd").iterdir())
+    blocks = (proc / "maps").read_text().count("memfd:rlark")
+    status = (proc / "status").read_text().split()
+    return files, blocks, int(status[status.index("VmRSS:") + 1])
+
+
+def test_a_thousand_rollouts_open_no_file_and_take_no_memory(
+    assignment: Callable[[int], Assignment], nothing_left: None
+) -> None:
+    group, run = Subprocesses(), assignment(1)
+    large = {"env": {"train": {"total_num_envs": 8192, "rollout_steps": 4}}}
+    plan = run.plan.model_copy(update={"config": {**run.plan.config, **large}})
+    run = Assignment(run.folder, plan, run.lease)
+    with Cluster.of(run, group, PROGRAM) as cluster:
+        trainer = PlacedTrainer(cluster)
+        workload = Workload.of(load_attribute(PROGRAM), run.plan)
+        trainer.gather(workload.shape, workload.stages)
+        for _ in range(100):
+            trainer.iterate()
+        before = {rank: held_by(pid) for rank, pid in group.processes.items()}
+        for _ in range(1000):
+            trainer.iterate()
+        after = {rank: held_by(pid) for rank, pid in group.processes.items()}
+    assert {rank: held[:2] for rank, held in after.items()} == {rank: held[:2] for rank, held in before.items()}
+    assert all(blocks for rank, (_, blocks, _) in before.items())  # they do share memory
+    for rank, (_, _, kilobytes) in after.items():
+        assert kilobytes - before[rank][2] < 2048, rank.name
