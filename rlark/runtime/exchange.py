@@ -1,8 +1,6 @@
-"""The three sides of a placed iteration, and how the environments' columns are shared out.
+"""The three sides of a placed iteration.
 
-With `rollout.pipeline_stage_num` of S, the environments of a run are S stages of N/S columns. Of
-each stage, every component's ranks own consecutive even blocks; two ranks are linked where their
-blocks meet:
+Which environments pass between which ranks says `rlark.runtime.columns`:
 
     Env e      --- observation, reward, ends of its columns, every step ----->  Rollout r
     Env e      <-- actions of the columns both own, every step ---------------  Rollout r
@@ -18,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import numpy as np
 
+from rlark.runtime.columns import Link
 from rlark.runtime.component import Actor, Env, FloatArray, Metrics, Rollout, Shape, State, Step
 from rlark.runtime.offload import Presence
 from rlark.runtime.packet import Fields, Incoming, Outgoing
@@ -29,60 +27,6 @@ from rlark.runtime.trainer import averaged
 from rlark.runtime.trajectory import Trajectory, TrajectoryBuffer, bootstrap_of
 from rlark.runtime.weights import Publisher, Subscriber
 from rlark.runtime.wire import Wire
-
-
-def columns(num_envs: int, rank: int, world_size: int) -> range:
-    """The environments of a stage that one rank of a component owns.
-
-    Raises:
-        ValueError: they cannot be shared out evenly.
-    """
-    share, rest = divmod(num_envs, world_size)
-    if rest or not share:
-        raise ValueError(f"{num_envs} environments cannot be shared evenly by {world_size} ranks")
-    return range(rank * share, (rank + 1) * share)
-
-
-def stage_size(num_envs: int, stages: int) -> int:
-    """The environments of one stage.
-
-    Raises:
-        ValueError: they cannot be shared out evenly.
-    """
-    size, rest = divmod(num_envs, stages)
-    if rest or not size:
-        raise ValueError(f"{num_envs} environments cannot be shared evenly by {stages} pipeline stages")
-    return size
-
-
-def peers(num_envs: int, own: range, world_size: int) -> dict[int, range]:
-    """The ranks of another component that own some of these columns: rank -> the columns both own."""
-    shares = {rank: columns(num_envs, rank, world_size) for rank in range(world_size)}
-    common = {rank: range(max(own.start, s.start), min(own.stop, s.stop)) for rank, s in shares.items()}
-    return {rank: both for rank, both in common.items() if both}
-
-
-@dataclass(frozen=True)
-class Link:
-    """A wire to a peer and the columns of a stage that pass over it.
-
-    Attributes:
-        wire: the wire.
-        rows: where those columns stand in this rank's own arrays of the stage.
-    """
-
-    wire: Wire
-    rows: slice
-
-    @classmethod
-    def over(cls, wire: Wire, own: range, both: range) -> Link:
-        """The link for the columns both own, on the side that owns `own`."""
-        return cls(wire, slice(both.start - own.start, both.stop - own.start))
-
-    @property
-    def count(self) -> int:
-        """How many columns pass."""
-        return int(self.rows.stop - self.rows.start)
 
 
 def _step_fields(count: int, shape: Shape) -> Fields:

@@ -9,8 +9,8 @@ import numpy as np
 
 from rlark.errors import UsageError
 from rlark.runtime.cluster import Cluster
+from rlark.runtime.columns import columns, stage_size
 from rlark.runtime.component import DeviceUse, Metrics, Shape, State
-from rlark.runtime.exchange import columns, stage_size
 from rlark.runtime.offload import MOVED
 from rlark.runtime.rank import Rank
 from rlark.runtime.trainer import averaged, require_same_ranks, require_same_size

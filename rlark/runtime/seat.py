@@ -173,7 +173,7 @@ def serve(control: Wire, posting: Posting) -> None:
 
 def _build(control: Wire, posting: Posting) -> tuple[Side, DeviceUse | None]:
     """Load the engine, meet the peers, make the component."""
-    from rlark.runtime.exchange import stage_size
+    from rlark.runtime.columns import stage_size
     from rlark.runtime.trainer import Workload
 
     program: Any = load_attribute(posting.program)
@@ -193,7 +193,7 @@ class _Meeting:
             posting: who this is.
             num_envs: environments of a stage.
         """
-        from rlark.runtime.exchange import columns
+        from rlark.runtime.columns import columns
 
         self.rank = posting.rank
         self._control = control
@@ -209,7 +209,7 @@ class _Meeting:
 
     def peers(self, component: str) -> dict[int, range]:
         """The ranks of another component that own some of this rank's columns."""
-        from rlark.runtime.exchange import peers
+        from rlark.runtime.columns import peers
 
         return peers(self._num_envs, self.own, self._plan.world_size(component))
 
@@ -255,7 +255,8 @@ class _Meeting:
 
 
 def _env(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | None]:
-    from rlark.runtime.exchange import EnvSide, Link
+    from rlark.runtime.columns import Link
+    from rlark.runtime.exchange import EnvSide
 
     shared = meeting.peers("rollout")
     wires = meeting.call("rollout", set(shared))
@@ -270,7 +271,8 @@ def _env(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | None]
 
 
 def _rollout(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | None]:
-    from rlark.runtime.exchange import Link, RolloutSide
+    from rlark.runtime.columns import Link
+    from rlark.runtime.exchange import RolloutSide
 
     learners, envs = meeting.peers("actor"), meeting.peers("env")
     wires = meeting.call("actor", {0, *learners})
@@ -289,7 +291,8 @@ def _rollout(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | N
 
 
 def _actor(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | None]:
-    from rlark.runtime.exchange import ActorSide, Link
+    from rlark.runtime.columns import Link
+    from rlark.runtime.exchange import ActorSide
 
     shared = meeting.peers("rollout")
     publishes = meeting.rank.rank == 0  # weights come from rank 0, so every Rollout calls there

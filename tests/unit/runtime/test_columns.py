@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlark.runtime.exchange import Link, columns, peers
+from rlark.runtime.columns import Link, columns, peers
 
 
 def test_environments_are_shared_in_consecutive_blocks():
