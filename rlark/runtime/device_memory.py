@@ -12,7 +12,7 @@ of it; but what stands in it changes when the sender goes on, so a receiver copi
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 _DEVICE = 6
@@ -49,6 +49,18 @@ class Handle(NamedTuple):
 def visible() -> list[str]:
     """The physical GPUs this process sees, in its own order; none where nobody narrowed them."""
     return [gpu.strip() for gpu in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu.strip()]
+
+
+def seen_by_all(own: Sequence[int], others: Sequence[Sequence[int]]) -> list[str]:
+    """The physical GPUs that this process and others see.
+
+    Args:
+        own: the Job's numbers of the GPUs of this process, in the order of CUDA_VISIBLE_DEVICES.
+        others: the same of each of the others.
+    """
+    return [
+        physical for number, physical in zip(own, visible(), strict=False) if all(number in theirs for theirs in others)
+    ]
 
 
 def shared(tensor: Any, sees: Collection[str]) -> Handle | None:

@@ -14,7 +14,7 @@ that both give the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 
 import numpy as np
@@ -281,9 +281,20 @@ class ActorSide:
         *,
         rollouts: Sequence[Link],
         weights_to: Sequence[Wire],
+        sees: Collection[str] = (),
         presence: Presence | None = None,
     ) -> None:
-        """Take the policy, the links to the Rollouts, the wires weights go by (none but for rank 0), if it is there."""
+        """Take the policy and who it exchanges with.
+
+        Args:
+            actor: the policy.
+            shape: of the run.
+            stages: in which environments and policy take turns.
+            rollouts: the links to the Rollouts.
+            weights_to: the wires weights go by; none but for rank 0.
+            sees: the physical GPUs that this rank and all Rollouts see: weights that lie there stay there.
+            presence: whether it is on its device.
+        """
         self._actor = actor
         self._presence = presence or Presence("actor", actor, offloaded=False)
         self._hears = [
@@ -291,7 +302,7 @@ class ActorSide:
             for link in rollouts
             for stage in range(stages)
         ]
-        self._weights = Publisher(weights_to) if weights_to else None
+        self._weights = Publisher(weights_to, sees) if weights_to else None
         self._count = sum(link.count for link in rollouts)
         self._whole = Trajectory.empty(shape.steps, stages * self._count, shape.observation_size, shape.action_size)
 

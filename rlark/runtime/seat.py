@@ -249,6 +249,12 @@ class _Meeting:
             self.rank.rank, self.rank.world_size, Path(self._meeting), gpus_apart=apart, patience_s=exchange_patience()
         )
 
+    def seen_by_all(self, component: str) -> list[str]:
+        """The physical GPUs that this rank and every rank of another component see."""
+        from rlark.runtime.device_memory import seen_by_all
+
+        return seen_by_all(self.rank.gpus, [placed.gpus for placed in self._plan.placement[component]])
+
     def world_size(self, component: str) -> int:
         """How many ranks a component has."""
         return self._plan.world_size(component)
@@ -306,6 +312,7 @@ def _actor(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | Non
         workload.stages,
         rollouts=[Link.over(callers[rank], meeting.own, both) for rank, both in shared.items()],
         weights_to=list(callers.values()) if publishes else [],
+        sees=meeting.seen_by_all("rollout"),
         presence=workload.presence("actor", actor),
     )
     return side, actor.device()

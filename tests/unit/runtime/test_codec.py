@@ -105,6 +105,15 @@ def test_a_gpu_is_known_by_its_physical_name_in_both_processes(reduced, monkeypa
     assert handle.open() == (*"abcdef", 0, "handle")
 
 
+@pytest.mark.parametrize(
+    ("own", "others", "found"),
+    [((0, 1), [(1,), (1, 2)], ["GPU-aa"]), ((0,), [(1,)], []), ((0, 1), [(0, 1)], ["4", "GPU-aa"])],
+)
+def test_gpus_that_everybody_sees(monkeypatch, own, others, found):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,GPU-aa")
+    assert device_memory.seen_by_all(own, others) == found
+
+
 def test_a_tensor_on_a_gpu_that_others_do_not_see_goes_through_the_host(reduced, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
     assert device_memory.shared(OnGpu(0), {"5"}) is None
