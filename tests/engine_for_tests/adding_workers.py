@@ -73,3 +73,20 @@ class Adder(Worker):
     def consume(self, name, count):
         channel = self.connect_channel(name) if isinstance(name, str) else name
         return [float(channel.get(key=i % 2)["array"][0]) for i in range(count)]
+
+    def echo(self, data, *, after=0.0):
+        time.sleep(after)
+        return data
+
+    def meet_in_vain(self):
+        try:
+            self.barrier(20)
+        except Exception as error:
+            raise RuntimeError("raised anew") from error
+
+
+class Hider(Worker):
+    """Has a method that no group could call."""
+
+    def ready(self):
+        """Hidden by the group's own."""
