@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -163,3 +164,20 @@ def test_what_two_actors_saved_one_goes_on_from_and_the_other_way_round(eight_gp
         assert [row["iteration"] for row in rows] == list(range(1 if source is None else done - 1, done + 1))
         assert max(row["firstRatioError"] for row in rows) < 1e-5  # it acts with what it learns from: all was restored
         source = folder / "checkpoints"
+
+
+@pytest.mark.timeout(1200)
+def test_the_main_job_passes_its_gate_on_two_actors_and_four_environments(eight_gpus: User, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    (tmp_path / "job_specs").mkdir()
+    job, config = tmp_path / "job_specs/job.yaml", tmp_path / "configs/originbot_ppo.yaml"
+    shutil.copy(ROOT / "job_specs/originbot-goalnav.yaml", job)
+    text, together = config.read_text(), "actor,rollout,env: 0"
+    assert text.count(together) == 1
+    config.write_text(text.replace(together, "\n    ".join(f'{name}: "{value}"' for name, value in SPREAD.items())))
+    eight_gpus.rlark("submit", job, "--name", "spread")
+    status = eight_gpus.status("spread")
+    assert (status["verified"], status["qualityGatePassed"], status["fused"]) == (True, True, False)
+    assert len(status["ranks"]) == 7
+    report = json.loads((eight_gpus.home / "jobs/spread/artifacts/eval-report.json").read_text())
+    assert report["trained"]["nominal"]["successRate"] >= 0.95
