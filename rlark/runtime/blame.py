@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from rlark.runtime.failure import Cause
 from rlark.runtime.rank import Rank
@@ -36,3 +36,15 @@ def first_cause(heard: Heard, why: Callable[[Rank], str]) -> Cause:
         rank = died[0]
         return Cause(rank.component, rank.rank, "ProcessDied", f"its process ended without a word{why(rank)}")
     return Cause("", 0, "PeerLost", "the ranks stopped answering")
+
+
+def silence(heard: Heard, silent: Sequence[Rank]) -> Cause:
+    """The cause where all that ranks say is that a peer is lost, and no process ended.
+
+    Args:
+        heard: what ranks say.
+        silent: those that live, have something to do, and say nothing.
+    """
+    first, names = silent[0], ", ".join(f"{rank.component}-{rank.rank}" for rank in silent)
+    told = min((word for word in heard.values() if word is not None), key=lambda word: word.at)
+    return Cause(first.component, first.rank, "Timeout", f"{told.message}; where each stands is in its log: {names}")

@@ -20,7 +20,7 @@ from rlark.host import process
 from rlark.host.clock import SystemClock
 from rlark.host.memory import killed_for_memory
 from rlark.host.process import ProcessId
-from rlark.runtime.blame import first_cause, knows
+from rlark.runtime.blame import first_cause, knows, silence
 from rlark.runtime.call import Call
 from rlark.runtime.failure import Cause, RunFailed, last_lines
 from rlark.runtime.masked_log import MaskedLogs
@@ -325,9 +325,12 @@ class Roster:
                     if ends:
                         heard[key.data] = ends[0]
                         selector.unregister(key.fileobj)
-        if not knows(heard):  # somebody is silent and alive: where it stands is all that there is to know
-            self._show_stacks(other for other in self._members if other not in heard)
-        self._give_up(first_cause(heard, self._why))
+        silent = [other for other, member in self._members.items() if other not in heard and member.owes]
+        if not knows(heard) and silent:  # alive, and so the cause: where it stands is all that there is to know
+            self._show_stacks(silent)
+            self._give_up(silence(heard, silent))
+        else:
+            self._give_up(first_cause(heard, self._why))
 
     def _why(self, rank: Rank) -> str:
         """What is known about a death; Ray needs a moment to notice one."""

@@ -8,16 +8,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from pickle import PicklingError
 
 import pytest
 
+from rlark.engine import load_attribute
 from rlark.host import process
 from rlark.runtime.cluster import Cluster
 from rlark.runtime.failure import RunFailed
+from rlark.runtime.placed import PlacedTrainer
+from rlark.runtime.subprocesses import Subprocesses
+from rlark.runtime.trainer import Workload
+from rlark.runtime.wire import EXCHANGE
 from rlark.runtime.worker import Worker
 
+PROGRAM = "toy_engine.program:PROGRAM"
 BIG = b"x" * 5_000_000
 DRIVER = """
 import os, signal, sys
@@ -128,3 +135,22 @@ def test_ranks_end_with_a_driver_that_is_killed_whatever_they_do(toys):
     )
     assert done.returncode == -signal.SIGKILL
     assert gone(int(done.stdout))
+
+
+def test_a_rank_that_is_silent_is_the_cause_and_its_log_says_where_it_stands(assign, monkeypatch):
+    fault = {"component": "env", "rank": 0, "iteration": 2, "how": "hang"}
+    run = assign(toy={"fault": fault})
+    run = replace(run, plan=run.plan.model_copy(update={"env": {EXCHANGE: "0.5"}}))
+    monkeypatch.setenv(EXCHANGE, "0.5")
+    with pytest.raises(RunFailed) as failed, Cluster.of(run, Subprocesses(), PROGRAM) as cluster:
+        trainer = PlacedTrainer(cluster)
+        workload = Workload.of(load_attribute(PROGRAM), run.plan)
+        trainer.gather(workload.shape, workload.stages)
+        trainer.iterate()
+        began = time.monotonic()
+        trainer.iterate()
+    assert time.monotonic() - began < 5.5
+    cause = failed.value.cause
+    assert (cause.component, cause.rank, cause.exception, cause.log) == ("env", 0, "Timeout", "env-0.log")
+    assert cause.message == "env-0 was silent for 0.5 s; where each stands is in its log: env-0"
+    assert any("in pass_by" in line for line in cause.lines)
