@@ -166,7 +166,7 @@ def measure(table: Table, repetitions: int) -> None:
         "launch_vs_rlinf": "RLinf loads torch in every worker, we only where an engine does",
         "launch_s": "two groups of two ranks until their first calls return, on a Ray head",
         "launch_torch_s": "the same with torch loaded by each",
-        "local_launch_s": "that as plain processes, without Ray",
+        "local_launch_s": "with torch, as plain processes without Ray",
         "weights_10mb_ms": "to two ranks, until both have them",
         "placed_vs_fused": "starter-ppo, 256 environments, one rank each on one thread",
         "pipeline_gain_2ms_env": "two stages against one, where environments and policy take 2 ms each",
