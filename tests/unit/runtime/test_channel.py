@@ -115,18 +115,26 @@ def test_a_bounded_channel_holds_its_producers_back(channel):
     assert (theirs.get(), len(theirs.get())) == (2, LARGE)
 
 
-def test_who_waits_longest_is_served_first(channel):
-    ours = channel(0)
-    waiting = []
-    for _ in range(3):
-        end = channel()
-        waiting.append(later(end.get))
-        time.sleep(0.02)  # so that the host has heard of each before the next
+def test_who_waits_longest_is_served_first():
+    run = new_run()
+    host = ChannelHost(run)
+    ours = Channel.create(run, "c", "driver")
+    takers = host._channels["c"].queue("default").takers
+    waiting, ends = [], []
+    for count in (1, 2, 3):
+        ends.append(Channel.connect(run, "c", f"rank-{count}"))
+        waiting.append(later(ends[-1].get))
+        until = time.monotonic() + 5
+        while len(takers) < count:  # the host has heard of each before the next
+            assert time.monotonic() < until
     for item in range(3):
         ours.put(item)
     for thread, _ in waiting:
         thread.join(5)
     assert [found for _, found in waiting] == [[0], [1], [2]]
+    for end in (ours, *ends):
+        end.disconnect()
+    host.close()
 
 
 def test_nothing_comes(channel):
