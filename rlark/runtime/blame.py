@@ -45,6 +45,8 @@ def silence(heard: Heard, silent: Sequence[Rank]) -> Cause:
         heard: what ranks say.
         silent: those that live, have something to do, and say nothing.
     """
-    first, names = silent[0], ", ".join(f"{rank.component}-{rank.rank}" for rank in silent)
-    told = min((word for word in heard.values() if word is not None), key=lambda word: word.at)
-    return Cause(first.component, first.rank, "Timeout", f"{told.message}; where each stands is in its log: {names}")
+    first, names = silent[0], [f"{rank.component}-{rank.rank}" for rank in silent]
+    words = [word for word in heard.values() if word is not None]
+    # whoever waits for one that waits in vain may have lost patience first
+    told = min(words, key=lambda word: (not any(name in word.message for name in names), word.at)).message
+    return Cause(first.component, first.rank, "Timeout", f"{told}; where each stands is in its log: {', '.join(names)}")
