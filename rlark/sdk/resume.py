@@ -72,17 +72,17 @@ def replaying(client: Client, choice: str, updates: int) -> JsonObject:
         UsageError: the Job trains by no engine's configuration.
     """
     name, _, step = choice.partition("@")
+    chosen = checkpoint_of(client, choice)
     job = client.job(name)
-    if not step:
-        told = max(job.metrics().get("iteration", [0]), default=0)
-        begun = [one["iteration"] for one in job.checkpoints() if one["iteration"] + updates <= told]
-        if not begun:
-            raise NotFound(
-                f"{name} has no checkpoint after which it told {updates} iterations; it told {told} in all",
-                hint=f"replay fewer; its checkpoints are at {_listed(job.checkpoints()) or 'none'}",
-            )
-        choice = f"{name}@{begun[-1]}"
-    path = checkpoint_of(client, choice)
+    told = max(job.metrics().get("iteration", [0]), default=0)
+    there = job.checkpoints()
+    fits = [one for one in there if one["iteration"] + updates <= told and (not step or one["path"] == chosen)]
+    if not fits:
+        raise NotFound(
+            f"{choice} has no checkpoint after which {updates} iterations were told; {told} were told in all",
+            hint=f"replay fewer; its checkpoints are at {_listed(there)}",
+        )
+    path = str(fits[-1]["path"])
     record = job.record
     body = {key: record[key] for key in ("apiVersion", "kind", "metadata", "spec")}
     body["metadata"] = {"name": f"{name}-replay", "labels": {"rlark.io/replay-of": name}}
@@ -120,7 +120,7 @@ def _goes_on(draft: Draft, path: str) -> dict[str, object]:
     if isinstance(config, Mapping) and "inline" in config:
         return {f"{_CONFIG}.inline.{KEY}": path}
     given = config.get("overrides") if isinstance(config, Mapping) else None
-    return {f"{_CONFIG}.overrides": [*(given or []), f"{KEY}={quoted(path)}"]}
+    return {f"{_CONFIG}.overrides": [*(given or []), f"++{KEY}={quoted(path)}"]}
 
 
 def quoted(text: str) -> str:

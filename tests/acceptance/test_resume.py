@@ -74,7 +74,7 @@ def test_what_cannot_be_gone_on_from_is_said_before_anything_starts(machine: Use
     machine.rlark("submit", script, "--name", "chosen-2", "--resume", "chosen", code=2)
     machine.rlark("submit", job, "--name", "chosen-12", "--resume", "chosen@12")
     assert iterations(machine, "chosen-12") == list(range(1, 17))
-    assert "it told 16 in all" in machine.rlark("resume", "chosen", "--verify", "9", code=102)
+    assert "16 were told in all" in machine.rlark("resume", "chosen", "--verify", "9", code=102)
 
 
 def test_a_job_that_fails_goes_on_by_itself_from_its_last_checkpoint(machine: User, write: WRITE) -> None:

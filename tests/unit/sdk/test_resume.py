@@ -76,7 +76,7 @@ def test_the_configuration_says_where_to_go_on_however_it_is_written():
     written = resumed(Client(4), Draft(INLINE), "demo").changes
     assert written == {"spec.tasks[0].ray.config.inline.runner.resume_dir": "/h/4"}
     written = resumed(Client(4), Draft(BY_PATH), "demo").changes
-    assert written == {"spec.tasks[0].ray.config.overrides": ["a.b=1", "runner.resume_dir='/h/4'"]}
+    assert written == {"spec.tasks[0].ray.config.overrides": ["a.b=1", "++runner.resume_dir='/h/4'"]}
 
 
 @pytest.mark.parametrize("text", ["spec: {tasks: [{name: worker, runScript: x}]}\n", "[]\n", "spec: 3\n"])
@@ -89,7 +89,7 @@ def test_only_an_engine_goes_on(text):
 def test_whatever_a_folder_is_called_it_is_one_value_of_an_override(path):
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
-    (override,) = OverridesParser.create().parse_overrides([f"runner.resume_dir={quoted(path)}"])
+    (override,) = OverridesParser.create().parse_overrides([f"++runner.resume_dir={quoted(path)}"])
     assert str(override.value()) == path
 
 
@@ -105,5 +105,9 @@ def test_a_replay_is_the_same_job_without_what_it_expects():
 
 
 def test_a_replay_of_more_than_was_told_is_refused():
-    with pytest.raises(NotFound, match="demo has no checkpoint after which it told 7 iterations; it told 10 in all"):
+    with pytest.raises(
+        NotFound, match="demo has no checkpoint after which 7 iterations were told; 10 were told in all"
+    ):
         replaying(Client(4, 8), "demo", 7)
+    with pytest.raises(NotFound, match="demo@8 has no checkpoint after which 3 iterations were told"):
+        replaying(Client(4, 8), "demo@8", 3)
