@@ -274,7 +274,8 @@ def require_same_ranks(state: State, ranks: Mapping[str, int]) -> None:
     for component, count in ranks.items():
         saved = len(state[component])
         if saved != count:
-            raise ValueError(f"the checkpoint was saved with {saved} {component} ranks, this run has {count}")
+            what = "Envs (ranks times pipeline stages)" if component == "env" else f"{component} ranks"
+            raise ValueError(f"the checkpoint was saved with {saved} {what}, this run has {count}")
 
 
 def require_same_size(state: State, shape: tuple[int, ...]) -> None:
