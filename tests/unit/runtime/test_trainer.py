@@ -120,7 +120,7 @@ def test_a_state_of_another_shape_is_refused(workload):
     with pytest.raises(ValueError, match=r"shape \[8, 2\], this run has \[4, 2\]"):
         other.restore(state)
     state["env"].append(state["env"][0])
-    with pytest.raises(ValueError, match="saved with 2 env ranks, this run has 1"):
+    with pytest.raises(ValueError, match=r"saved with 2 Envs \(ranks times pipeline stages\), this run has 1"):
         other.restore(state)
 
 
