@@ -59,6 +59,23 @@ class Worker:
 
         return Unlaunched(cls, arguments, named)
 
+    @property
+    def device(self) -> str:
+        """Where torch computes here: `cuda:0`, the first GPU that this rank sees, or `cpu` where there is none.
+
+        GPUs that are only claimed (faked) are none.
+        """
+        try:
+            torch = importlib.import_module("torch")
+        except ImportError:
+            return "cpu"
+        return "cuda:0" if self.visible_devices and torch.cuda.is_available() else "cpu"
+
+    def log_on_first_rank(self, message: str, *arguments: object) -> None:
+        """Tell something that holds for the whole group, once."""
+        if self.rank == 0:
+            self.log.info(message, *arguments)
+
     @contextmanager
     def worker_timer(self, tag: str) -> Iterator[None]:
         """Measure what stands in the `with`; `pop_execution_times` tells."""

@@ -42,6 +42,13 @@ def test_calls_reach_all_ranks_or_some_and_answer_in_their_order(cluster, adder)
     assert len({os.getpid(), *(fact[0] for fact in facts)}) == 3
 
 
+def test_what_holds_for_all_is_told_once_and_claimed_gpus_are_none(cluster, adder, tmp_path):
+    adders = adder.create_group().launch(cluster, name="adders").ready(30)
+    assert adders.tell().wait(20) == ["cpu", "cpu"]
+    logs = [(tmp_path / f"adders-{rank}.log").read_text() for rank in (0, 1)]
+    assert ["all 2 are here, on cpu" in log for log in logs] == [True, False]
+
+
 def test_groups_work_at_the_same_time_and_calls_wait_their_turn(cluster, adder):
     adders = adder.create_group().launch(cluster, name="adders")
     others = adder.create_group().launch(cluster, name="others")
