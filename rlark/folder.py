@@ -270,14 +270,18 @@ def read_json(path: Path) -> dict[str, object] | None:
     return value
 
 
+def json_line(record: Mapping[str, object]) -> str:
+    """A record as one line of JSON; NaN is refused with ValueError."""
+    return json.dumps(record, allow_nan=False, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
 def append_line(path: Path, record: Mapping[str, object]) -> None:
     """Append one JSON line in a single write; NaN is refused with ValueError.
 
     Raises:
         OSError: there is no room for all of it.
     """
-    line = json.dumps(record, allow_nan=False, ensure_ascii=False, separators=(",", ":")) + "\n"
-    rest = memoryview(line.encode())
+    rest = memoryview(json_line(record).encode())
     with path.open("ab", buffering=0) as file:
         while rest:  # a disk that fills up takes a part, and says why only at the next write
             rest = rest[file.write(rest) :]

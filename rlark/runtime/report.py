@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 
-from rlark.folder import JobFolder, append_line, read_lines
+from rlark.folder import JobFolder, append_line, json_line, read_lines, write_text
 from rlark.host.clock import Clock, stamp
 from rlark.runtime.component import Metrics
 from rlark.runtime.tensorboard import EventFile
@@ -110,9 +110,9 @@ class Reporter:
             number = row.get("iteration")
             if isinstance(number, int) and number <= upto:
                 rows[number] = {name: value for name, value in row.items() if name != "time"}
-        self._metrics.unlink(missing_ok=True)
+        if rows:  # in one piece: it may be the only copy
+            write_text(self._metrics, "".join(json_line(rows[number]) for number in sorted(rows)))
         for number in sorted(rows):
-            append_line(self._metrics, rows[number])
             self._on_the_board(
                 number, {name: value for name, value in rows[number].items() if name not in _OF_THE_LINE}
             )
