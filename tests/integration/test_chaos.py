@@ -86,13 +86,17 @@ def assignment(tmp_path: Path, toys: Path) -> Callable[[int], Assignment]:
 
 @pytest.fixture
 def nothing_left() -> Iterator[None]:
-    """What this process holds open, and the names it listens at, are afterwards what they were before."""
+    """What this process holds open, and the names it listens at, are afterwards what they were before.
+
+    The names of the whole machine are in one list, so that only those of this process's own sockets count.
+    """
 
     def held() -> tuple[int, int, set[str]]:
-        files = sum(1 for _ in Path("/proc/self/fd").iterdir())
+        files = [os.readlink(entry) for entry in map(str, Path("/proc/self/fd").iterdir()) if os.path.lexists(entry)]
         blocks = Path("/proc/self/maps").read_text().count("memfd:rlark")
-        names = {word for word in Path("/proc/net/unix").read_text().split() if word.startswith("@rlark-")}
-        return files, blocks, names
+        lines = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()]
+        names = {line[-1] for line in lines if line[-1].startswith("@rlark-") and f"socket:[{line[6]}]" in files}
+        return len(files), blocks, names
 
     before = held()
     yield
