@@ -92,7 +92,7 @@ def nothing_left() -> Iterator[None]:
     """
 
     def held() -> tuple[int, int, set[str]]:
-        files = [os.readlink(entry) for entry in map(str, Path("/proc/self/fd").iterdir()) if os.path.lexists(entry)]
+        files = [str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
         blocks = Path("/proc/self/maps").read_text().count("memfd:rlark")
         lines = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()]
         names = {line[-1] for line in lines if line[-1].startswith("@rlark-") and f"socket:[{line[6]}]" in files}
