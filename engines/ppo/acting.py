@@ -51,6 +51,7 @@ class Forward:
             return 0
         self._batch = -1  # what stands in them is given up with them
         self._buffers.clear()
+        self._mean = self._value = self._flat.new_empty(0)
         return self._parking.leave()
 
     def onload(self) -> int:

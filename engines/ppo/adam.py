@@ -34,6 +34,11 @@ class Adam:
         """Both moments, each as the vector of parameters."""
         return self._first, self._second
 
+    @property
+    def scratch(self) -> Tensor:
+        """What only means something during a step."""
+        return self._scratch
+
     def state(self) -> dict[str, Any]:
         """Everything needed to continue exactly here."""
         return {

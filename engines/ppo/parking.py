@@ -32,13 +32,16 @@ class Parking:
         with torch.inference_mode():
             self._hosts = [_bytes_of(storage, self._device).to("cpu", copy=True) for storage in self._kept]
         for storage in (*self._kept, *(one for one, _ in self._sizes)):
-            storage.resize_(0)
+            if storage.resizable():  # not where numpy looks into it, as into activations on a CPU
+                storage.resize_(0)
+        torch.cuda.empty_cache()  # what torch keeps to itself no other process can use; nothing where there is no GPU
         return int(sum(host.numel() for host in self._hosts))
 
     def come_back(self) -> int:
         """Take memory of the device again and copy back: the bytes copied."""
         for storage, size in self._sizes:
-            storage.resize_(size)
+            if not storage.nbytes():
+                storage.resize_(size)
         with torch.inference_mode():
             for storage, host in zip(self._kept, self._hosts, strict=True):
                 storage.resize_(host.numel())

@@ -134,8 +134,8 @@ class Learner:
             self._sum = torch.zeros_like(self._flat)
             self._adam = Adam(self._flat)
             self._fused = Fused(shape, self._flat, self._gradient, self._own_microbatch)
-        self._parking = Parking((self._flat, *self._adam.moments), (self._gradient, self._sum))
-        self._told_at_home = False
+        scratch = (self._gradient, self._sum, self._adam.scratch, *self._fused.buffers)
+        self._parking = Parking((self._flat, *self._adam.moments), scratch)
         self._normaliser = Normaliser(shape.observation, enabled=settings.normalise_observations, team=team)
         self._scaling = self._normaliser.snapshot()
         self._iteration = 0
@@ -305,12 +305,7 @@ class Learner:
 
     def offload(self) -> int:
         """Move parameters and optimiser to the host, and give up all room on the device: the bytes moved."""
-        if self._flat.device.type == "cpu":
-            if not self._told_at_home:
-                self._log.warning("actor.enable_offload has no effect: this Actor computes in the host's memory")
-                self._told_at_home = True
-            return 0
-        return self._parking.leave()
+        return 0 if self._flat.device.type == "cpu" else self._parking.leave()
 
     def onload(self) -> int:
         """Move them back: the bytes moved."""

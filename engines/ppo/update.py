@@ -89,6 +89,11 @@ class Fused:
         self._rows = flat.new_empty((shape.observation + shape.action + 3, batch))
         self._gradient = gradient
 
+    @property
+    def buffers(self) -> list[Tensor]:
+        """What only means something while a gradient is written."""
+        return [*self._hidden, *self._back, self._mean, self._value, self._rows]
+
     def __call__(self, packed: Tensor, loss: Loss, total: int, moments: tuple[Tensor, Tensor] | None) -> None:
         """Write the gradient of the packed transitions [B, O + A + 3].
 

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 import numpy as np
 
 from rlark.runtime.columns import Link
-from rlark.runtime.component import Actor, Env, FloatArray, Metrics, Rollout, Shape, State, Step
+from rlark.runtime.component import ALONE, Actor, Env, FloatArray, Metrics, Rollout, Shape, State, Step, Team
 from rlark.runtime.offload import Presence
 from rlark.runtime.packet import Fields, Incoming, Outgoing
 from rlark.runtime.trainer import averaged
@@ -69,14 +69,14 @@ class _EnvStage:
             packet.open()["observation"][...] = observation[link.rows]
             packet.send(upto="observation")
 
-    def step(self) -> None:
-        """Do what was decided and tell what came of it."""
+    def step(self) -> Step:
+        """Do what was decided: what came of it."""
         for _, packet in self._hears:
             packet.receive()
         step = self.env.step(self._decided())
         for _, packet in self._hears:
             packet.release()
-        self._tell(step)
+        return step
 
     def _decided(self) -> FloatArray:
         if len(self._hears) == 1:
@@ -85,7 +85,8 @@ class _EnvStage:
             self._action[link.rows] = packet.arrays["action"]
         return self._action
 
-    def _tell(self, step: Step) -> None:
+    def tell(self, step: Step) -> None:
+        """Tell what came of it."""
         upto = "final_observation" if np.count_nonzero(step.truncated) else "truncated"
         for link, packet in self._tells:
             arrays, rows = packet.open(), link.rows
@@ -102,11 +103,11 @@ class EnvSide:
     """An Env rank: does what its Rollouts decide and tells them what came of it."""
 
     def __init__(
-        self, envs: Sequence[Env], shape: Shape, rollouts: Sequence[Link], presences: Sequence[Presence] = ()
+        self, envs: Sequence[Env], shape: Shape, rollouts: Sequence[Link], presences: Sequence[Presence] | None = None
     ) -> None:
         """Take the environments of each stage, the links to their Rollouts, and whether each is on its device."""
         self._steps = shape.steps
-        self._presences = presences
+        self._presences = presences or [Presence("env", env, offloaded=False) for env in envs]
         self._stages = [_EnvStage(env, shape, rollouts) for env in envs]
         for stage in self._stages:  # once all have told the peers where steps lie, hear from them where actions do
             stage.meet(shape)
@@ -117,15 +118,20 @@ class EnvSide:
             stage.begin()
 
     def iterate(self) -> Metrics:
-        """Take all steps of one rollout."""
+        """Take all steps of one rollout; who tells the last one has left the device to the Actor."""
         for presence in self._presences:
             presence.come()
-        for _ in range(self._steps):
+        for _ in range(self._steps - 1):
             for stage in self._stages:
-                stage.step()
-        metrics = averaged([stage.env.metrics() for stage in self._stages])
-        for presence in self._presences:
+                stage.tell(stage.step())
+        finished = []
+        for stage, presence in zip(self._stages, self._presences, strict=True):
+            step = stage.step()
+            finished.append(stage.env.metrics())
             presence.leave()
+            stage.tell(step)
+        metrics = averaged(finished)
+        for presence in self._presences:
             for name, moved in presence.metrics().items():
                 metrics[name] = metrics.get(name, 0.0) + moved
         return metrics
@@ -197,9 +203,12 @@ class _RolloutStage:
             packet.release()
         self._buffer.outcome(step, bootstrap_of(self._rollout, step))
 
-    def hand_over(self) -> None:
-        """Give the rollout to the Actors."""
-        trajectory = self._buffer.finish(self._rollout.value(self.observation))
+    def finish(self) -> Trajectory:
+        """The whole rollout."""
+        return self._buffer.finish(self._rollout.value(self.observation))
+
+    def hand_over(self, trajectory: Trajectory) -> None:
+        """Give it to the Actors."""
         for link, packet in self._hands:
             arrays = packet.open()
             for name, array in trajectory._asdict().items():
@@ -245,9 +254,10 @@ class RolloutSide:
                 stage.decide()
         for stage in self._stages:
             stage.see()
-        for stage in self._stages:
-            stage.hand_over()
-        self._presence.leave()
+        finished = [stage.finish() for stage in self._stages]
+        self._presence.leave()  # before the Actors hear of it, so that they find room on the device
+        for stage, trajectory in zip(self._stages, finished, strict=True):
+            stage.hand_over(trajectory)
         self._load()
         return self._presence.metrics()
 
@@ -283,6 +293,7 @@ class ActorSide:
         weights_to: Sequence[Wire],
         sees: Collection[str] = (),
         presence: Presence | None = None,
+        team: Team = ALONE,
     ) -> None:
         """Take the policy and who it exchanges with.
 
@@ -294,8 +305,9 @@ class ActorSide:
             weights_to: the wires weights go by; none but for rank 0.
             sees: the physical GPUs that this rank and all Rollouts see: weights that lie there stay there.
             presence: whether it is on its device.
+            team: the Actor ranks that learn together.
         """
-        self._actor = actor
+        self._actor, self._team = actor, team
         self._presence = presence or Presence("actor", actor, offloaded=False)
         self._hears = [
             (stage, link, Incoming(link.wire, _trajectory_fields(link.count, shape)))
@@ -313,6 +325,7 @@ class ActorSide:
     def iterate(self) -> Metrics:
         """Learn from one rollout and publish."""
         trajectory = self._receive_trajectory()
+        self._await_team()
         self._presence.come()
         metrics = self._actor.update(trajectory)
         for _, _, packet in self._hears:
@@ -349,5 +362,11 @@ class ActorSide:
         """Publish, and leave the device, once the weights are known, so that the Rollouts find room on it."""
         weights = self._actor.weights() if self._weights is not None else None
         self._presence.leave()
+        self._await_team()
         if self._weights is not None:
             self._weights.publish(weights)
+
+    def _await_team(self) -> None:
+        """Where Actors make room: wait until the others are as far, for one may share its GPU with another's peers."""
+        if self._presence.offloaded and self._team.size > 1:
+            self._team.gather(np.zeros(1))

@@ -4,10 +4,13 @@ An iteration has two phases: in the rollout the Env and the Rollout compute, in 
 Actor. With `actor.enable_offload`, `rollout.enable_offload` or `env.train.enable_offload` the runtime
 has a component move away what it holds on its device while it has nothing to do there, and says in
 the metrics how many bytes that moved.
+
+Whoever tells another that its phase begins has left before.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -22,7 +25,10 @@ class Offloads(Protocol):
     """A component that can leave its device."""
 
     def offload(self) -> int:
-        """Move what it holds on the device to the host: how many bytes; 0 where it is on the host already."""
+        """Move what it holds on the device to the host: how many bytes; 0 where it is on the host already.
+
+        What it gave before stays as it is: weights, a step, a decision.
+        """
         ...
 
     def onload(self) -> int:
@@ -33,7 +39,8 @@ class Offloads(Protocol):
 class Presence:
     """Whether one component is on its device, and what it moved.
 
-    A component that is not to be offloaded is always there, and nothing is counted.
+    A component that is not to be offloaded is always there, and nothing is counted. One that has nothing
+    to move, since it computes in the host's memory, is told of once in the log.
     """
 
     def __init__(self, name: str, component: Any, *, offloaded: bool) -> None:
@@ -48,20 +55,26 @@ class Presence:
             ValueError: it is, and it cannot.
         """
         if offloaded and not (hasattr(component, "offload") and hasattr(component, "onload")):
-            key = "env.train" if name == "env" else name
             raise ValueError(
-                f"{key}.enable_offload: the {name} of this engine has nothing that could be moved off its device: "
-                "write false"
+                f"{_key(name)}: the {name} of this engine has nothing that could be moved off its device: write false"
             )
         self._name, self._component = name, component
         self.offloaded = offloaded
-        self._there, self._moved = True, 0
+        self._there, self._moved, self._told = True, 0, False
 
     def leave(self) -> None:
         """Its phase is over."""
         if self.offloaded and self._there:
-            self._moved += self._component.offload()
+            moved = self._component.offload()
+            self._moved += moved
             self._there = False
+            if not moved and not self._told:
+                logging.getLogger(self._name).warning(
+                    "%s has no effect: this %s holds nothing on a device, it computes in the host's memory",
+                    _key(self._name),
+                    self._name,
+                )
+                self._told = True
 
     def come(self) -> None:
         """Its phase begins."""
@@ -95,6 +108,10 @@ def offloaded(config: Mapping[str, Any]) -> frozenset[str]:
         "env": _section(env, "train"),
     }
     return frozenset(name for name, section in sections.items() if section.get("enable_offload") is True)
+
+
+def _key(name: str) -> str:
+    return f"{'env.train' if name == 'env' else name}.enable_offload"
 
 
 def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:

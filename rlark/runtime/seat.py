@@ -314,6 +314,7 @@ def _actor(meeting: _Meeting, workload: Workload) -> tuple[Side, DeviceUse | Non
         weights_to=list(callers.values()) if publishes else [],
         sees=meeting.seen_by_all("rollout"),
         presence=workload.presence("actor", actor),
+        team=context.team,
     )
     return side, actor.device()
 

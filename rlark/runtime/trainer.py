@@ -154,15 +154,16 @@ class FusedTrainer:
         """
         program, config, shape = workload.program, workload.config, workload.shape
         self._actor = program.actor(config, workload.context("actor", threads=threads))
-        self._rollout = program.rollout(config, workload.context("rollout", threads=threads))
-        self._env = program.env(config, workload.context("env", threads=threads))
         self._learns = workload.presence("actor", self._actor)
+        weights = self._actor.weights()
+        self._learns.leave()
+        self._rollout = program.rollout(config, workload.context("rollout", threads=threads))
         self._decides = workload.presence("rollout", self._rollout)
+        self._env = program.env(config, workload.context("env", threads=threads))
         self._moves = workload.presence("env", self._env)
         self._steps = shape.steps
         self._buffer = TrajectoryBuffer(shape.steps, shape.num_envs, shape.observation_size, shape.action_size)
-        self._rollout.load(self._actor.weights())
-        self._learns.leave()
+        self._rollout.load(weights)
         self._observation = self._env.reset()
 
     def iterate(self) -> Metrics:

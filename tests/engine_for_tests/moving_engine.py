@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 
 import counting_engine as counting
+
+MOVES = []
+"""What went and came, by all ranks of this process: `Env off`, `Actor on` and so on."""
 
 
 def moving(base, size, methods):
@@ -16,10 +20,13 @@ def moving(base, size, methods):
         def offload(self):
             assert not self.away
             self.away = True
+            time.sleep(0.003)  # there is much to move: whoever does not wait for it is seen to come too early
+            MOVES.append(f"{base.__name__} off")
             return size
 
         def onload(self):
             assert self.away
+            MOVES.append(f"{base.__name__} on")
             self.away = False
             return size
 

@@ -39,7 +39,10 @@ class Moves:
         self.actor._parking.come_back()
         metrics = self.actor.update(trajectory)
         moved = self.actor._parking.leave()
-        assert self.actor._flat.untyped_storage().nbytes() == 0
+        learner = self.actor
+        held = [learner._flat, learner._gradient, learner._adam.scratch]
+        held += learner._fused.buffers[2:]  # numpy looks into the two before, on a CPU
+        assert {tensor.untyped_storage().nbytes() for tensor in held} == {0}
         assert moved == 3 * 4 * SHAPE.count
         return metrics
 
@@ -74,7 +77,27 @@ def test_a_rollout_that_left_decides_the_same(make_settings):
     assert seen[0] == seen[1]
 
 
-def test_on_a_cpu_there_is_nowhere_to_go_and_it_is_said_once(make_settings, caplog):
+def test_a_rollout_gives_up_the_room_of_a_batch(make_settings):
+    actor = Learner(SHAPE, make_settings(), 3, choose("cpu", Work(8)), logging.getLogger("test"))
+    forward = Acting(SHAPE, 4, np.random.SeedSequence(0), torch.device("cpu"))._forward
+    forward.load(actor.weights())
+    observation = np.ones((4, 5), np.float32)
+    before = [array.copy() for array in forward(observation)]
+    forward._device = torch.device("cuda")  # as if it were there: only `offload` asks
+    assert forward.offload() == 4 * SHAPE.count
+    assert [forward._flat.untyped_storage().nbytes(), forward._mean.nbytes, forward._buffers] == [0, 0, []]
+    assert forward.onload() == 4 * SHAPE.count
+    forward._device = torch.device("cpu")
+    assert [array.tobytes() for array in forward(observation)] == [array.tobytes() for array in before]
+
+
+def test_room_on_a_gpu_is_given_back_to_other_processes(monkeypatch):
+    flat, given_back = torch.zeros(8), []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given_back.append(flat.untyped_storage().nbytes()))
+    Parking((flat,)).leave()
+    assert given_back == [0]
+
+
+def test_on_a_cpu_there_is_nowhere_to_go(make_settings):
     actor = Learner(SHAPE, make_settings(), 3, choose("cpu", Work(8)), logging.getLogger("test"))
     assert [actor.offload(), actor.onload(), actor.offload()] == [0, 0, 0]
-    assert caplog.text.count("enable_offload has no effect") == 1
