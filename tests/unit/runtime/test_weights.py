@@ -145,6 +145,15 @@ def test_a_rollout_that_is_gone_is_named(path):
         run.publisher.publish(np.zeros(LARGE, np.float32))
 
 
+def test_a_rollout_that_is_silent_is_named():
+    ours, theirs = socket.socketpair()
+    wire, other = Wire(ours, "rollout-1", patience_s=0.05), Wire(theirs, "actor-0")
+    with pytest.raises(PeerLost, match="rollout-1"):
+        Publisher([wire]).publish(np.zeros(LARGE, np.float32))
+    wire.close()
+    other.close()
+
+
 def test_a_version_that_was_left_out_is_noticed(path):
     run = path()
     run.publish(1)
