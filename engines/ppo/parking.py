@@ -44,7 +44,8 @@ class Parking:
                 storage.resize_(size)
         with torch.inference_mode():
             for storage, host in zip(self._kept, self._hosts, strict=True):
-                storage.resize_(host.numel())
+                if not storage.nbytes():
+                    storage.resize_(host.numel())
                 _bytes_of(storage, self._device).copy_(host)
         moved = sum(host.numel() for host in self._hosts)
         self._hosts = []

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rlark.runtime.component import Step as Step
     from rlark.runtime.component import Team as Team
     from rlark.runtime.failure import RunFailed as RunFailed
+    from rlark.runtime.offload import Offloads as Offloads
     from rlark.runtime.trajectory import Trajectory as Trajectory
     from rlark.runtime.weights import Publisher as Publisher
     from rlark.runtime.weights import Subscriber as Subscriber
@@ -54,6 +55,7 @@ _HOMES = {
         "Team",
     ),
     "failure": ("RunFailed",),
+    "offload": ("Offloads",),
     "trajectory": ("Trajectory",),
     "weights": ("Publisher", "Subscriber"),
     "wire": ("PeerLost",),
