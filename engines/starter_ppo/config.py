@@ -76,7 +76,7 @@ class Runner(Section):
     max_epochs: Count = 400
     save_interval: int = 0
     keep_checkpoints: Count = 4
-    resume_dir: str | None = Field(default=None, examples=["/data/runs/demo/checkpoints/epoch-300"])
+    resume_dir: str | None = Field(default=None, examples=["/data/runs/demo/checkpoints/global_step_300"])
 
 
 class TrainEnv(Section):

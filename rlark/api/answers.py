@@ -197,10 +197,12 @@ class ArtifactList(Model):
 
 
 class CheckpointItem(Model):
-    """A checkpoint: the iterations that were done, and its folder on the node."""
+    """A checkpoint: the iterations that were done, its folder on the node, and what it is of (empty: not known)."""
 
     iteration: int
     path: str
+    engine: str
+    task: str
 
 
 class CheckpointList(Model):

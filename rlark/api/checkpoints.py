@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from fastapi import APIRouter
@@ -11,7 +12,7 @@ from rlark.api import answers
 from rlark.api.commands import JsonObject
 from rlark.api.room import PREFIX, room, told
 from rlark.control.reader import LedgerReader
-from rlark.folder import Home
+from rlark.folder import Home, read_json
 
 _NAME = re.compile(r"global_step_(\d+)")
 _MANIFEST = "checkpoint.json"
@@ -23,15 +24,20 @@ def router(reader: LedgerReader, home: Home) -> APIRouter:
 
     @routes.get("", response_model=None, responses=told(answers.CheckpointList, 404))
     def list_checkpoints(name: str) -> JsonObject:
-        """Those that are there, oldest first: the iteration, and the folder on the node."""
+        """Those that are there, oldest first: the iteration, the folder on the node, the engine and the task."""
         reader.standing(name)
-        root = home.job(name).checkpoints
-        found = [(int(match[1]), path) for path in _folders(root) if (match := _NAME.fullmatch(path.name))]
-        return {"items": [{"iteration": number, "path": str(path)} for number, path in sorted(found)]}
+        items = [item for path in home.job(name).checkpoints.glob("global_step_*") if (item := _item(path))]
+        return {"items": sorted(items, key=lambda item: int(item["iteration"]))}
 
     return routes
 
 
-def _folders(root: Path) -> list[Path]:
-    """Whole ones; nothing where there are none."""
-    return [path for path in root.glob("global_step_*") if (path / _MANIFEST).is_file()]
+def _item(path: Path) -> JsonObject | None:
+    """A whole checkpoint; None for what is none."""
+    match = _NAME.fullmatch(path.name)
+    with suppress(OSError, ValueError):
+        told = read_json(path / _MANIFEST)
+        if match and told:
+            of = {name: str(told.get(name) or "") for name in ("engine", "task")}
+            return {"iteration": int(match[1]), "path": str(path), **of}
+    return None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rlark.preflight import Preview
     from rlark.sdk.draft import Draft
     from rlark.sdk.job import Job
+    from rlark.sdk.transport import JsonObject
 
 
 @click.command(
@@ -64,13 +65,17 @@ def submit(
     3 invalid, 4 can never run here, 5 no platform, 6 token, 7 the name is taken.
     """
     from rlark.preflight import preflight
+    from rlark.sdk.resume import require_same, resumed
 
     out, client = session.out, session.client
     draft = draft_of(file, changes, name, labels).anew()
-    if resume is not None:
-        draft = _resumed(session, draft, resume, replace=replace)
+    checkpoint = None if resume is None else _checkpoint(session, draft, resume, replace=replace)
+    if checkpoint:
+        draft = resumed(draft, checkpoint)
     seen = preflight(draft.load(), client.inventory(), home=session.settings.own)
     _tell_findings(out, file, seen)
+    if checkpoint:
+        require_same(seen.yaml or "", checkpoint)
     if dry_run:
         return _dry_run(session, seen)
     _ensure_platform(session)
@@ -87,9 +92,9 @@ def submit(
     return _follow(out, job, home, of_the_run=exit_code == "job")
 
 
-def _resumed(session: Session, draft: Draft, choice: str, *, replace: bool) -> Draft:
-    """The Job, going on from a checkpoint; what `--replace` is about to delete is none."""
-    from rlark.sdk.resume import resumed
+def _checkpoint(session: Session, draft: Draft, choice: str, *, replace: bool) -> JsonObject:
+    """What the Job goes on from; what `--replace` is about to delete is none."""
+    from rlark.sdk.resume import checkpoint_of
 
     of = choice.partition("@")[0]
     loaded = draft.load().job
@@ -98,7 +103,7 @@ def _resumed(session: Session, draft: Draft, choice: str, *, replace: bool) -> D
             f"--replace deletes {of}, and with it the checkpoint to go on from",
             hint=f"give the new Job another name: --name {of}-2",
         )
-    return resumed(session.client, draft, choice)
+    return checkpoint_of(session.client, choice)
 
 
 def _tell_findings(out: Output, file: str, seen: Preview) -> None:

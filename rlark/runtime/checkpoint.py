@@ -5,7 +5,7 @@ checkpoints/
   global_step_40/
     actor.pkl                  Actor.state() of rank 0
     rest.pkl                   the other states, and what the runner needs to go on
-    checkpoint.json            {iteration, due, files: {name: {sha256, sizeBytes}}}
+    checkpoint.json            {iteration, due, engine, task, files: {name: {sha256, sizeBytes}}}
 
 One that was due counts when the best is chosen at the end. One that was written because somebody
 asked the run to stop only serves to go on from: a run that was interrupted must choose among the
@@ -18,13 +18,17 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlark.folder import read_json, write_json, write_text
 from rlark.runtime import plain
-from rlark.runtime.component import State
+
+if TYPE_CHECKING:
+    from rlark.runtime.component import State
 
 ACTOR = "actor.pkl"
 REST = "rest.pkl"
@@ -34,8 +38,31 @@ KEEP = 4
 _NAME = re.compile(r"global_step_(\d+)")
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What a checkpoint is of: a run of something else cannot go on from it, whatever sizes they share.
+
+    Attributes:
+        engine: the engine's id; empty where it is not known.
+        task: the id of the training task; empty where it is not known.
+    """
+
+    engine: str = ""
+    task: str = ""
+
+
+UNKNOWN = Origin()
+
+
 def save(
-    root: Path, iteration: int, state: State, progress: Mapping[str, Any], *, due: bool = True, keep: int = KEEP
+    root: Path,
+    iteration: int,
+    state: State,
+    progress: Mapping[str, Any],
+    *,
+    due: bool = True,
+    keep: int = KEEP,
+    origin: Origin = UNKNOWN,
 ) -> Path:
     """Write one checkpoint, and drop what it makes superfluous.
 
@@ -49,6 +76,7 @@ def save(
         progress: what the runner needs to go on; plain values.
         due: False for one that is written only because the run was asked to stop.
         keep: how many that were due may stay.
+        origin: what it is of.
 
     Returns:
         The new folder.
@@ -59,25 +87,32 @@ def save(
     """
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     target = root / f"global_step_{iteration}"
-    draft = root / f".{target.name}"
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir(mode=0o700)
-    try:
+    with _drafted(target) as draft:
+        draft.mkdir(mode=0o700)
         rest = {**state, "actor": list(state["actor"][1:]), "progress": dict(progress)}
         files = {ACTOR: _write(draft / ACTOR, state["actor"][0]), REST: _write(draft / REST, rest)}
-        write_json(draft / MANIFEST, {"iteration": iteration, "due": due, "files": files})
+        write_json(draft / MANIFEST, {"iteration": iteration, "due": due, **asdict(origin), "files": files})
+    _drop_superfluous(root, target, keep)
+    return target
+
+
+@contextmanager
+def _drafted(target: Path) -> Iterator[Path]:
+    """Where a checkpoint is made whole before it gets its name; nothing stays of one that was not."""
+    draft = target.with_name(f".{target.name}")
+    shutil.rmtree(draft, ignore_errors=True)
+    try:
+        yield draft
+        _sync(draft)
         _put(draft, target)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    _drop_superfluous(root, target, keep)
-    return target
 
 
 def _put(draft: Path, target: Path) -> None:
     """Give a whole checkpoint its name; `latest` never names one that is not there."""
     root = target.parent
-    _sync(draft)
     if target.exists():  # an iteration done again
         (root / LATEST).unlink(missing_ok=True)
         shutil.rmtree(target)
@@ -101,7 +136,7 @@ def saved(root: Path) -> list[Path]:
 
 def due(root: Path) -> list[Path]:
     """Those that were due, oldest first: what a run may choose its best from."""
-    return [path for path in saved(root) if _manifest(path).get("due", True)]
+    return [path for path in saved(root) if (told := manifest_of(path)) and told.get("due", True)]
 
 
 def _number(path: Path) -> int:
@@ -129,11 +164,8 @@ def adopt(source: Path, root: Path, *, keep: int = KEEP) -> None:
     for path in (*(earlier[1 - keep :] if keep > 1 else ()), source):
         for name in (ACTOR, REST):
             _checked(path, name)
-        target = root / f"global_step_{_iteration(path)}"
-        draft = root / f".{target.name}"
-        shutil.rmtree(draft, ignore_errors=True)
-        shutil.copytree(path, draft, copy_function=_link)
-        _put(draft, target)
+        with _drafted(root / f"global_step_{_iteration(path)}") as draft:
+            shutil.copytree(path, draft, copy_function=_link)
 
 
 def _link(source: str, target: str) -> None:
@@ -154,21 +186,47 @@ def load_actor(path: Path) -> State:
     return state
 
 
-def load(path: Path) -> tuple[State, dict[str, Any]]:
+def load(path: Path, origin: Origin = UNKNOWN) -> tuple[State, dict[str, Any]]:
     """What `save` was given: the trainer's state and the runner's progress.
 
     Args:
         path: a `global_step_N` folder, or a checkpoints folder: then its newest.
+        origin: what it must be of, as far as both know.
 
     Raises:
-        ValueError: the folder is no checkpoint, or a file was changed.
+        ValueError: the folder is no checkpoint, is one of something else, or a file was changed.
     """
     folder = _resolve(path)
+    require_same(_manifest(folder), origin)
     actor, rest = _read(folder, ACTOR), _read(folder, REST)
     progress = rest.pop("progress")
     if progress.get("iteration", _iteration(folder)) != _iteration(folder):
         raise ValueError(f"{folder / MANIFEST} was changed: it names another iteration than {REST} does")
     return {**rest, "actor": [actor, *rest["actor"]]}, progress
+
+
+def require_same(told: Mapping[str, Any], origin: Origin) -> None:
+    """Refuse a checkpoint of something else.
+
+    Args:
+        told: `engine` and `task` of the checkpoint.
+        origin: those of the run.
+
+    Raises:
+        ValueError: says which they are.
+    """
+    for name, ours in asdict(origin).items():
+        theirs = told.get(name)
+        if ours and theirs and theirs != ours:
+            raise ValueError(f"the checkpoint is of the {name} {theirs}, and this run is of the {name} {ours}")
+
+
+def manifest_of(path: Path) -> dict[str, Any]:
+    """What a checkpoint says of itself; empty where it is none, or damaged."""
+    try:
+        return _manifest(path)
+    except ValueError:
+        return {}
 
 
 def _resolve(path: Path) -> Path:

@@ -12,11 +12,12 @@ from there on it is the same run.
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,7 @@ from rlark.spec.status import RankStatus
 
 if TYPE_CHECKING:
     from rlark.evidence.result import Result
+    from rlark.runtime.checkpoint import Origin
     from rlark.runtime.cluster import Cluster
     from rlark.runtime.component import Run
     from rlark.runtime.replay import Replay
@@ -67,6 +69,7 @@ def main(engine_id: str) -> int:
         engine = _engine(engine_id)
         _work(requested(assignment, engine), engine, stop)
     except Stopped:
+        _tell_how_to_go_on(assignment, engine_id)
         _say("stopped as asked")
         return STOPPED
     except UsageError as error:
@@ -221,17 +224,34 @@ def _train(assignment: Assignment, engine: Engine, workload: Workload, trainer: 
         clock=clock,
     )
     try:
-        runner = Runner(trainer, workload.shape, folder=folder, reporter=reporter, clock=clock, stop=stop)
+        origin = _origin(engine, assignment.plan.config)
+        runner = Runner(
+            trainer, workload.shape, folder=folder, reporter=reporter, clock=clock, stop=stop, origin=origin
+        )
         _resume(assignment, runner, workload.shape.iterations)
         return runner.run(fused=assignment.plan.fused)
     finally:
         reporter.close()
 
 
+def _origin(engine: Engine, config: Mapping[str, Any]) -> Origin:
+    """What the run's checkpoints are of; a task stands there whole, or by its id."""
+    from rlark.runtime.checkpoint import Origin
+
+    task: Any = config
+    for name in ("env", "train", "task"):
+        task = task.get(name) if isinstance(task, Mapping) else None
+    if isinstance(task, Mapping):
+        task = task.get("id")
+    return Origin(engine.id, task if isinstance(task, str) else "")
+
+
 def _resume(assignment: Assignment, runner: Runner, iterations: int) -> None:
     """Go on from where the configuration says, or a failed attempt left off."""
-    if assignment.lease.retry and _go_on(assignment, runner):
-        return
+    if assignment.lease.retry:
+        if _go_on(assignment, runner):
+            return
+        runner.begin_anew()
     path = _checkpoint_of(assignment)
     if path is None:
         return
@@ -270,6 +290,19 @@ def _go_on(assignment: Assignment, runner: Runner) -> bool:
         _say(f"continuing after iteration {runner.progress.iteration} from {path.name} of the attempt before")
         return True
     return False
+
+
+def _tell_how_to_go_on(assignment: Assignment | None, engine: str) -> None:
+    """A request names its checkpoint; that of a run which wrote no result has a name all the same."""
+    from rlark.runtime.checkpoint import saved
+    from rlark.runtime.requested import reference
+
+    if assignment is None or not assignment.files:
+        return
+    kept = saved(assignment.folder.checkpoints)
+    if kept:
+        named = {"checkpointId": kept[-1].name, "artifactRef": reference(engine, kept[-1])}
+        _say(f"to go on, give a request resumeFrom: {json.dumps(named)}")
 
 
 def _write_ranks(assignment: Assignment, *, fused: bool, ranks: list[RankStatus]) -> None:

@@ -110,7 +110,7 @@ class Reporter:
             number = row.get("iteration")
             if isinstance(number, int) and number <= upto:
                 rows[number] = {name: value for name, value in row.items() if name != "time"}
-        if rows:  # in one piece: it may be the only copy
+        if rows or self._metrics.exists():  # in one piece: it may be the only copy
             write_text(self._metrics, "".join(json_line(rows[number]) for number in sorted(rows)))
         for number in sorted(rows):
             self._on_the_board(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -13,7 +13,9 @@ from pydantic import ValidationError
 from rlark.engine import Engine, load_attribute
 from rlark.errors import SpecError, UsageError
 from rlark.evidence.verify import Unproven, read_result
+from rlark.reference import slug
 from rlark.runtime.assignment import Assignment
+from rlark.runtime.checkpoint import manifest_of
 from rlark.runtime.file_protocol import Files, clear
 from rlark.spec.train_request import ResumeFrom, sentences
 
@@ -78,22 +80,48 @@ def earlier(wanted: ResumeFrom, runs: Path, engine: str) -> Path:
     named = f"resumeFrom: the checkpoint {wanted.checkpoint_id} of {wanted.artifact_ref}"
     found = list(_results(wanted, runs))
     if not found:
-        raise ValueError(
-            f"{named} is not known here: no run in {runs} names it in its result.json; "
-            "give checkpoint.checkpointId and checkpoint.artifactRef of a run that completed on this machine"
-        )
-    if len(found) > 1:
-        raise ValueError(f"{named} may be that of {' or '.join(folder.name for folder, _ in found)}: delete one")
+        return _interrupted(wanted, runs, engine, named)
+    _require_one(named, [folder for folder, _ in found])
     folder, result = found[0]
     iteration, made_by = result["checkpoint"].get("iteration"), (result.get("metrics") or {}).get("engine")
-    if made_by != engine:
-        raise ValueError(f"{named} is of the engine {made_by}, and {engine} cannot go on from it")
-    if wanted.iteration is not None and wanted.iteration != iteration:
-        raise ValueError(f"{named} is of iteration {iteration}, and resumeFrom.iteration is {wanted.iteration}")
+    _require_same(named, wanted, engine, made_by=made_by, iteration=iteration)
     path = folder / "checkpoints" / f"global_step_{iteration}"
     if not path.is_dir():
         raise ValueError(f"{named} is gone: {path} is not there any more")
     return path
+
+
+def reference(engine: str, path: Path) -> str:
+    """How a checkpoint is named that stands in no result: that of a run that was stopped, say."""
+    return f"artifact://{engine}/{slug(path.parent.parent.name, 119)}/checkpoints/{path.name}"
+
+
+def _interrupted(wanted: ResumeFrom, runs: Path, engine: str, named: str) -> Path:
+    """The checkpoint of a run that wrote no result, which is named by its folders."""
+    there = [(path, manifest_of(path)) for path in sorted(runs.glob(f"*/checkpoints/{wanted.checkpoint_id}"))]
+    found = [(path, told) for path, told in there if wanted.artifact_ref == reference(str(told.get("engine")), path)]
+    if not found:
+        raise ValueError(
+            f"{named} is not known here: no run in {runs} names it in its result.json; "
+            "give checkpoint.checkpointId and checkpoint.artifactRef of a run that completed on this machine, "
+            "or those that a run told when it was stopped"
+        )
+    _require_one(named, [path.parent.parent for path, _ in found])
+    path, told = found[0]
+    _require_same(named, wanted, engine, made_by=told.get("engine"), iteration=told.get("iteration"))
+    return path
+
+
+def _require_one(named: str, folders: Sequence[Path]) -> None:
+    if len(folders) > 1:
+        raise ValueError(f"{named} may be that of {' or '.join(folder.name for folder in folders)}: delete one")
+
+
+def _require_same(named: str, wanted: ResumeFrom, engine: str, *, made_by: object, iteration: object) -> None:
+    if made_by != engine:
+        raise ValueError(f"{named} is of the engine {made_by}, and {engine} cannot go on from it")
+    if wanted.iteration is not None and wanted.iteration != iteration:
+        raise ValueError(f"{named} is of iteration {iteration}, and resumeFrom.iteration is {wanted.iteration}")
 
 
 def _results(wanted: ResumeFrom, runs: Path) -> Iterator[tuple[Path, dict[str, Any]]]:

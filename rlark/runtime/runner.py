@@ -8,6 +8,7 @@ from pathlib import Path
 from rlark.folder import JobFolder
 from rlark.host.clock import Clock
 from rlark.runtime import checkpoint
+from rlark.runtime.checkpoint import UNKNOWN, Origin
 from rlark.runtime.component import Metrics, Run, Shape
 from rlark.runtime.report import Reporter
 from rlark.runtime.stop import Stop, Stopped
@@ -46,7 +47,15 @@ class Runner:
     """Repeats a trainer's iteration until the run is over."""
 
     def __init__(
-        self, trainer: Trainer, shape: Shape, *, folder: JobFolder, reporter: Reporter, clock: Clock, stop: Stop
+        self,
+        trainer: Trainer,
+        shape: Shape,
+        *,
+        folder: JobFolder,
+        reporter: Reporter,
+        clock: Clock,
+        stop: Stop,
+        origin: Origin = UNKNOWN,
     ) -> None:
         """Take what is run.
 
@@ -57,6 +66,7 @@ class Runner:
             reporter: is told of each iteration.
             clock: measures the training.
             stop: says when somebody asked to stop.
+            origin: what its checkpoints are of.
         """
         self._trainer = trainer
         self._shape = shape
@@ -64,6 +74,7 @@ class Runner:
         self._reporter = reporter
         self._clock = clock
         self._stop = stop
+        self._origin = origin
         self._interval = shape.save_interval or max(1, shape.iterations // CHECKPOINTS)
         self._keep = shape.keep_checkpoints or checkpoint.KEEP
         self.progress = Progress()
@@ -72,13 +83,17 @@ class Runner:
         """Continue from a checkpoint folder.
 
         Raises:
-            ValueError: it is none, was changed, or is of another shape.
+            ValueError: it is none, was changed, or is of another engine, task or shape.
         """
-        state, progress = checkpoint.load(path)
+        state, progress = checkpoint.load(path, self._origin)
         self._trainer.restore(state)
         checkpoint.adopt(path, self._folder.checkpoints, keep=self._keep)
         self.progress = Progress(**progress)
         self._reporter.earlier(metrics_of(path), self.progress.iteration)
+
+    def begin_anew(self) -> None:
+        """Forget what an attempt before told: none of its checkpoints can be continued from."""
+        self._reporter.earlier(self._folder.metrics, 0)
 
     def run(self, *, fused: bool) -> Run:
         """Train to the end.
@@ -126,4 +141,6 @@ class Runner:
         progress = self.progress
         progress.saved += due
         root, state = self._folder.checkpoints, self._trainer.state()
-        checkpoint.save(root, progress.iteration, state, dict(vars(progress)), due=due, keep=self._keep)
+        checkpoint.save(
+            root, progress.iteration, state, dict(vars(progress)), due=due, keep=self._keep, origin=self._origin
+        )

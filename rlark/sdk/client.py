@@ -144,16 +144,20 @@ class Client:
             PlacementError: it can never run on these nodes.
             ConflictError: another Job has that name.
             NotFound: there is no such checkpoint to go on from.
+            UsageError: the checkpoint is of another engine or task.
             ClusterError: nothing answers.
         """
         from rlark.sdk.draft import read_draft
-        from rlark.sdk.resume import resumed
+        from rlark.sdk.resume import checkpoint_of, require_same, resumed
         from rlark.spec.finding import errors_of, refusal
 
         draft = read_draft(source).changed(set or {}, name=name, labels=labels).anew()
-        preview = self._previewed(draft if resume is None else resumed(self, draft, resume))
+        checkpoint = None if resume is None else checkpoint_of(self, resume)
+        preview = self._previewed(resumed(draft, checkpoint) if checkpoint else draft)
         if errors_of(preview.findings):
             raise refusal(preview.findings)
+        if checkpoint:
+            require_same(preview.yaml or "", checkpoint)
         self.ensure_platform()
         job, _ = self.send(preview.yaml or "", replace=replace)
         return job

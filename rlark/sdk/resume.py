@@ -16,32 +16,58 @@ if TYPE_CHECKING:
 
 _CHOICE = re.compile(r"(?P<job>[^@]+)(?:@(?P<step>\d+))?")
 _CONFIG = "spec.tasks[0].ray.config"
+_CONFIG_PATH = ("spec", "tasks", 0, "ray", "config")
+_LONGEST = 56
+"""Characters of a Job's name that its replay takes over: with what follows them a name has 63 at most."""
 KEY = "runner.resume_dir"
 UPDATES = "RLARK_REPLAY_UPDATES"
 """By this variable a run knows that it is a replay (`rlark.runtime.replay`)."""
 
 
-def resumed(client: Client, draft: Draft, choice: str) -> Draft:
+def resumed(draft: Draft, checkpoint: Mapping[str, Any]) -> Draft:
     """The same Job, going on from a checkpoint.
 
     Args:
-        client: of the platform that has the checkpoint.
         draft: the Job.
+        checkpoint: what `checkpoint_of` found.
+
+    Raises:
+        UsageError: the Job trains by no engine's configuration.
+    """
+    return draft.changed(_goes_on(draft, str(checkpoint["path"])))
+
+
+def require_same(text: str, checkpoint: Mapping[str, Any]) -> None:
+    """Refuse a Job that trains something else than its checkpoint is of; sizes are compared when it runs.
+
+    Args:
+        text: the Job's canonical YAML, with its configuration inside; empty where it has errors.
+        checkpoint: what `checkpoint_of` found.
+
+    Raises:
+        UsageError: engine or task differ; says which they are.
+    """
+    config = _at(parse(text).data, *_CONFIG_PATH, "inline")
+    task = _at(config, "env", "train", "task")
+    ours = {"engine": _at(config, "runner", "engine"), "task": _at(task, "id") or task}
+    for name, value in ours.items():
+        theirs = checkpoint.get(name)
+        if isinstance(value, str) and theirs and theirs != value:
+            raise UsageError(
+                f"the checkpoint {checkpoint['path']} is of the {name} {theirs}, and this Job trains the {name} {value}"
+            )
+
+
+def checkpoint_of(client: Client, choice: str) -> JsonObject:
+    """A checkpoint: `iteration`, its folder `path` on the node, its `engine` and its `task`.
+
+    Args:
+        client: of the platform that has it.
         choice: `JOB` for its newest checkpoint, `JOB@40` for that of iteration 40.
 
     Raises:
-        UsageError: the choice is written otherwise, or the Job trains by no engine's configuration.
+        UsageError: the choice is written otherwise.
         NotFound: there is no such Job, or no such checkpoint; says which there are.
-    """
-    return draft.changed(_goes_on(draft, checkpoint_of(client, choice)))
-
-
-def checkpoint_of(client: Client, choice: str) -> str:
-    """The folder of a checkpoint on the node.
-
-    Raises:
-        UsageError: the choice is not written as JOB or JOB@STEP.
-        NotFound: there is no such Job or checkpoint.
     """
     written = _CHOICE.fullmatch(choice)
     if written is None:
@@ -52,10 +78,10 @@ def checkpoint_of(client: Client, choice: str) -> str:
         phase = job.refresh().phase
         raise NotFound(f"{job.name} has no checkpoint to go on from; it is {phase}", hint=f"rlark get {job.name}")
     if step is None:
-        return str(there[-1]["path"])
+        return there[-1]
     for one in there:
         if one["iteration"] == int(step):
-            return str(one["path"])
+            return one
     raise NotFound(f"{job.name} has no checkpoint of iteration {step}", hint=f"there are {_listed(there)}")
 
 
@@ -64,7 +90,7 @@ def replaying(client: Client, choice: str, updates: int) -> JsonObject:
 
     Args:
         client: of the platform that has the Job.
-        choice: as in `resumed`; without a step the newest checkpoint after which enough was told.
+        choice: as in `checkpoint_of`; without a step the newest checkpoint after which enough was told.
         updates: how many iterations.
 
     Raises:
@@ -76,7 +102,7 @@ def replaying(client: Client, choice: str, updates: int) -> JsonObject:
     job = client.job(name)
     told = max(job.metrics().get("iteration", [0]), default=0)
     there = job.checkpoints()
-    fits = [one for one in there if one["iteration"] + updates <= told and (not step or one["path"] == chosen)]
+    fits = [one for one in there if one["iteration"] + updates <= told and (not step or one == chosen)]
     if not fits:
         raise NotFound(
             f"{choice} has no checkpoint after which {updates} iterations were told; {told} were told in all",
@@ -85,7 +111,7 @@ def replaying(client: Client, choice: str, updates: int) -> JsonObject:
     path = str(fits[-1]["path"])
     record = job.record
     body = {key: record[key] for key in ("apiVersion", "kind", "metadata", "spec")}
-    body["metadata"] = {"name": f"{name}-replay", "labels": {"rlark.io/replay-of": name}}
+    body["metadata"] = {"name": f"{name[:_LONGEST]}-replay", "labels": {"rlark.io/replay-of": name}}
     body["spec"] = {key: value for key, value in record["spec"].items() if key not in {"stopped", "backoffLimit"}}
     body["spec"] |= {"restartPolicy": "Never"}
     task = dict(record["spec"]["tasks"][0])
@@ -108,19 +134,26 @@ def _listed(there: Sequence[Mapping[str, Any]]) -> str:
 
 def _goes_on(draft: Draft, path: str) -> dict[str, object]:
     """The change that makes a Job go on from there."""
-    config = parse(draft.text).data
-    for part in ("spec", "tasks", 0, "ray", "config"):
-        try:
-            config = config[part]
-        except (KeyError, IndexError, TypeError):
-            raise UsageError(
-                "only a Job with an engine's configuration can go on from a checkpoint, and this one has none",
-                hint="a run script takes up its own checkpoints",
-            ) from None
+    config = _at(parse(draft.text).data, *_CONFIG_PATH)
+    if config is None:
+        raise UsageError(
+            "only a Job with an engine's configuration can go on from a checkpoint, and this one has none",
+            hint="a run script takes up its own checkpoints",
+        )
     if isinstance(config, Mapping) and "inline" in config:
         return {f"{_CONFIG}.inline.{KEY}": path}
     given = config.get("overrides") if isinstance(config, Mapping) else None
     return {f"{_CONFIG}.overrides": [*(given or []), f"++{KEY}={quoted(path)}"]}
+
+
+def _at(data: Any, *parts: str | int) -> Any:
+    """What stands at a path; None where nothing does."""
+    for part in parts:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return data
 
 
 def quoted(text: str) -> str:

@@ -33,15 +33,14 @@ def clear(folder: JobFolder, plan: Plan, *, goes_on: bool = False) -> None:
     folder.create()
 
 
-def last_checkpoint(folder: JobFolder, plan: Plan, retry: int) -> str:
-    """The checkpoint that an attempt after a failed one goes on from; empty where it begins anew.
+def last_checkpoint(folder: JobFolder, plan: Plan) -> str:
+    """The newest checkpoint of a Job: what an attempt after a failed one goes on from; empty where there is none.
 
     Args:
         folder: of the Job.
         plan: what it runs: a run script keeps its own checkpoints, of which nobody here knows anything.
-        retry: attempts that failed before this one.
     """
-    if not retry or not plan.engine:
+    if not plan.engine:
         return ""
     saved = sorted(folder.checkpoints.glob("global_step_*"), key=lambda path: int(path.name.rpartition("_")[2]))
     return saved[-1].name if saved else ""

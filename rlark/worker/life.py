@@ -152,7 +152,7 @@ class Life:
         self._family: Family | None = None
         self._fence: Fence | None = None
         self._view = View()
-        newest = last_checkpoint(folder, plan, lease.retry)
+        newest = last_checkpoint(folder, plan) if lease.retry else ""
         clear(folder, plan, goes_on=bool(newest))
         if newest:
             reports.write("Resumed", True, "Resumed", f"the attempt goes on from the last checkpoint, {newest}")
@@ -383,6 +383,7 @@ class Life:
             cause=first_cause(self._folder),
             complaints=list(self._err.last),
             verdict=verdict,
+            checkpoint=last_checkpoint(self._folder, self._plan),
         )
 
     def _write_facts(self) -> None:

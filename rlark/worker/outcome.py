@@ -126,6 +126,7 @@ def judge(
     verdict: Verdict,
     cause: Mapping[str, object] | None = None,
     complaints: Sequence[str] = (),
+    checkpoint: str = "",
 ) -> Outcome:
     """The outcome of a run that is over.
 
@@ -136,9 +137,12 @@ def judge(
         cause: the run's own first cause.
         complaints: the last lines of its standard error.
         verdict: what its files prove.
+        checkpoint: its newest, by name; empty where there is none.
     """
     if ended or exit_code is None:
         message = _ENDED[ended or STOPPED].format(limit=f"{plan.deadline_s or 0:g}")
+        if plan.engine and exit_code is not None:
+            message += _left(plan, checkpoint, killed=exit_code in _KILLED)
         return Outcome(False, ended or STOPPED, message, exit_code, verdict, cause)
     if exit_code != 0:
         return _failed(exit_code, cause, complaints, verdict)
@@ -154,6 +158,19 @@ _ENDED = {
     DISK_FULL: "the disk of the job folder is full, so the log cannot be written and the run was ended; "
     "free some space, then `rlark start` it",
 }
+
+
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
+
+
+def _left(plan: Plan, checkpoint: str, *, killed: bool) -> str:
+    """What a run that was ended leaves to go on from."""
+    iteration = checkpoint.rpartition("_")[2]
+    there = f"`rlark submit --resume {plan.job}` goes on after iteration {iteration}" if checkpoint else ""
+    if not killed:
+        return f"; {there}" if there else ""
+    late = f"; it did not end within terminationGrace ({plan.grace_s:g} s), so it was killed and "
+    return late + (f"its last checkpoint stays: {there}" if there else "leaves no checkpoint")
 
 
 def _failed(exit_code: int, cause: Mapping[str, object] | None, complaints: Sequence[str], verdict: Verdict) -> Outcome:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from rlark.folder import read_json
 from rlark.runtime import checkpoint
+from rlark.runtime.checkpoint import Origin
 
 
 def state(number: int):
@@ -98,6 +100,48 @@ def test_a_full_disk_leaves_no_half_checkpoint(tmp_path: Path, monkeypatch: pyte
         checkpoint.save(tmp_path, 2, state(2), {})
     assert {path.name for path in tmp_path.iterdir()} == {"global_step_1", "latest"}
     assert checkpoint.load(tmp_path)[1] == {"iteration": 1}
+
+
+def test_a_disk_that_fills_up_while_one_is_taken_over_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    checkpoint.save(tmp_path / "theirs", 4, state(4), {"iteration": 4})
+
+    def refused(_source: str, _target: str) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    def full(_source: str, target: str) -> None:
+        Path(target).write_bytes(b"half of it")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "link", refused)
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(OSError, match="No space left"):
+        checkpoint.adopt(tmp_path / "theirs", tmp_path / "ours")
+    assert list((tmp_path / "ours").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("ours", "said"),
+    [
+        (Origin("other", "walk"), "is of the engine toy, and this run is of the engine other"),
+        (Origin("toy", "run"), "is of the task walk, and this run is of the task run"),
+    ],
+)
+def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path, ours: Origin, said: str):
+    folder = checkpoint.save(tmp_path, 1, state(1), {"iteration": 1}, origin=Origin("toy", "walk"))
+    with pytest.raises(ValueError, match=said):
+        checkpoint.load(folder, ours)
+    for same in (Origin("toy", "walk"), Origin("toy"), Origin()):
+        assert checkpoint.load(folder, same)[1] == {"iteration": 1}
+    of_old = checkpoint.save(tmp_path, 2, state(2), {"iteration": 2})
+    assert checkpoint.load(of_old, ours)[1] == {"iteration": 2}
+
+
+def test_one_whose_list_is_damaged_is_none_and_hinders_nobody(tmp_path: Path):
+    for number in (2, 4):
+        checkpoint.save(tmp_path, number, state(number), {"iteration": number})
+    (tmp_path / "global_step_2" / "checkpoint.json").write_text("{")
+    checkpoint.save(tmp_path, 6, state(6), {"iteration": 6})
+    assert [path.name for path in checkpoint.saved(tmp_path)] == ["global_step_4", "global_step_6"]
 
 
 def test_a_truncated_file_is_told_as_that(tmp_path: Path):

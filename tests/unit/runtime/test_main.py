@@ -66,6 +66,29 @@ def test_an_attempt_after_a_failed_one_goes_on_from_its_last_whole_checkpoint(as
     assert [json.loads(line)["iteration"] for line in folder.metrics.read_text().splitlines()] == [1, 2, 3, 4, 5, 6]
 
 
+def test_where_no_checkpoint_is_whole_it_begins_anew_and_tells_each_iteration_once(assign, run_toy):
+    assignment = assign(fused=True, runner={"max_epochs": 6}, toy=FAILS_AT_5)
+    folder = assignment.folder
+    assert run_toy(folder.root).returncode == 1
+    for path in folder.checkpoints.glob("*/rest.pkl"):
+        path.write_bytes(b"half of it")
+    write_json(folder.lease, assignment.lease.model_copy(update={"retry": 1}).to_json())
+    assert run_toy(folder.root).returncode == 1  # the toy fails at iteration 5 whenever it gets there
+    assert [json.loads(line)["iteration"] for line in folder.metrics.read_text().splitlines()] == [1, 2, 3, 4]
+
+
+def test_a_checkpoint_of_another_task_is_refused_with_words(assign, run_toy, tmp_path: Path):
+    first = assign(fused=True, env={"train": {"task": "point-run"}}).folder
+    assert run_toy(first.root).returncode == 0
+    saved = (first.checkpoints / "global_step_4").rename(tmp_path / "saved")
+    walk = {"train": {"task": "point-walk"}}
+    again = assign(fused=True, env=walk, runner={"max_epochs": 6, "resume_dir": str(saved)}).folder
+    done = run_toy(again.root)
+    assert done.returncode == 2
+    assert "the checkpoint is of the task point-run, and this run is of the task point-walk" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_an_attempt_after_one_that_failed_before_its_first_checkpoint_begins_anew(assign, run_toy):
     assignment = assign(fused=True, runner={"max_epochs": 2})
     write_json(assignment.folder.lease, assignment.lease.model_copy(update={"retry": 1}).to_json())

@@ -8,9 +8,11 @@ import pytest
 
 from rlark.engine import Engine
 from rlark.errors import SpecError, UsageError
+from rlark.runtime import checkpoint
 from rlark.runtime.assignment import Assignment
+from rlark.runtime.checkpoint import Origin
 from rlark.runtime.file_protocol import FOLDER, REQUEST, RESULT
-from rlark.runtime.requested import earlier, requested
+from rlark.runtime.requested import earlier, reference, requested
 from rlark.spec.train_request import ResumeFrom
 
 ENGINE = Engine(id="toy", title="", module="toy_engine", program="", config="")
@@ -53,6 +55,39 @@ def test_what_no_run_names_is_not_guessed(tmp_path: Path):
     for unknown in (wanted("two"), wanted("one", checkpointId="iter-00003")):
         with pytest.raises(ValueError, match=r"is not known here: no run in .* names it in its result\.json"):
             earlier(unknown, tmp_path, "toy")
+
+
+def interrupted(runs: Path, name: str, engine: str = "toy") -> Path:
+    """A run that was stopped: a checkpoint, and no result."""
+    state = {"actor": [{}], "rollout": [], "env": [], "observation": None}
+    root = runs / name / "checkpoints"
+    return checkpoint.save(root, 7, state, {"iteration": 7}, due=False, origin=Origin(engine))
+
+
+def named(path: Path, engine: str = "toy", **other: Any) -> ResumeFrom:
+    values = {"checkpointId": path.name, "artifactRef": reference(engine, path), **other}
+    return ResumeFrom.model_validate(values)
+
+
+@pytest.mark.parametrize("name", ["one", "_run of the.day"])
+def test_a_run_that_was_stopped_names_its_checkpoint_too(tmp_path: Path, name: str):
+    path = interrupted(tmp_path, name)
+    interrupted(tmp_path, "two")
+    assert earlier(named(path), tmp_path, "toy") == path
+    assert earlier(named(path, iteration=7), tmp_path, "toy") == path
+    with pytest.raises(ValueError, match=r"is of iteration 7, and resumeFrom\.iteration is 8"):
+        earlier(named(path, iteration=8), tmp_path, "toy")
+    with pytest.raises(ValueError, match="is of the engine toy, and other cannot go on from it"):
+        earlier(named(path), tmp_path, "other")
+    with pytest.raises(ValueError, match="is not known here"):
+        earlier(named(path, engine="other"), tmp_path, "toy")
+
+
+def test_two_stopped_runs_of_one_name_are_not_taken_for_each_other(tmp_path: Path):
+    path = interrupted(tmp_path, "a b")
+    interrupted(tmp_path, "a-b")
+    with pytest.raises(ValueError, match="may be that of a b or a-b: delete one"):
+        earlier(named(path), tmp_path, "toy")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from rlark.errors import NotFound, UsageError
 from rlark.sdk.draft import Draft
-from rlark.sdk.resume import checkpoint_of, quoted, replaying, resumed
+from rlark.sdk.resume import checkpoint_of, quoted, replaying, require_same, resumed
 
 INLINE = "spec: {tasks: [{name: worker, ray: {config: {inline: {runner: {engine: toy}}}}}]}\n"
 BY_PATH = "spec: {tasks: [{name: worker, ray: {config: {path: c.yaml, overrides: [a.b=1]}}}]}\n"
@@ -29,7 +29,8 @@ class OfJob:
         return self
 
     def checkpoints(self):
-        return [{"iteration": number, "path": f"/h/{number}"} for number in self._iterations]
+        of = {"engine": "toy", "task": ""}
+        return [{"iteration": number, "path": f"/h/{number}", **of} for number in self._iterations]
 
     def metrics(self):
         return {"iteration": list(range(1, 11))}
@@ -49,7 +50,7 @@ class Client:
 
 @pytest.mark.parametrize(("choice", "path"), [("demo", "/h/12"), ("demo@4", "/h/4")])
 def test_the_newest_or_the_one_that_is_chosen(choice, path):
-    assert checkpoint_of(Client(4, 12), choice) == path
+    assert checkpoint_of(Client(4, 12), choice)["path"] == path
 
 
 @pytest.mark.parametrize(
@@ -73,16 +74,31 @@ def test_a_job_without_a_checkpoint_says_how_it_stands():
 
 
 def test_the_configuration_says_where_to_go_on_however_it_is_written():
-    written = resumed(Client(4), Draft(INLINE), "demo").changes
+    written = resumed(Draft(INLINE), {"path": "/h/4"}).changes
     assert written == {"spec.tasks[0].ray.config.inline.runner.resume_dir": "/h/4"}
-    written = resumed(Client(4), Draft(BY_PATH), "demo").changes
+    written = resumed(Draft(BY_PATH), {"path": "/h/4"}).changes
     assert written == {"spec.tasks[0].ray.config.overrides": ["a.b=1", "++runner.resume_dir='/h/4'"]}
 
 
 @pytest.mark.parametrize("text", ["spec: {tasks: [{name: worker, runScript: x}]}\n", "[]\n", "spec: 3\n"])
 def test_only_an_engine_goes_on(text):
     with pytest.raises(UsageError, match="only a Job with an engine's configuration can go on"):
-        resumed(Client(4), Draft(text), "demo")
+        resumed(Draft(text), {"path": "/h/4"})
+
+
+TRAINS = "spec: {tasks: [{ray: {config: {inline: {runner: {engine: toy}, env: {train: {task: %s}}}}}}]}\n"
+
+
+@pytest.mark.parametrize("task", ["walk", "{id: walk, seed: 3}"], ids=["by name", "whole"])
+def test_a_checkpoint_of_something_else_is_refused_before_anything_starts(task):
+    text, here = TRAINS % task, {"path": "/h/4"}
+    require_same(text, {**here, "engine": "toy", "task": "walk"})
+    require_same(text, {**here, "engine": "", "task": ""})  # written before checkpoints said it
+    with pytest.raises(UsageError, match="/h/4 is of the engine other, and this Job trains the engine toy"):
+        require_same(text, {**here, "engine": "other", "task": "walk"})
+    with pytest.raises(UsageError, match="is of the task run, and this Job trains the task walk"):
+        require_same(text, {**here, "engine": "toy", "task": "run"})
+    require_same("", {**here, "engine": "toy", "task": "walk"})
 
 
 @pytest.mark.parametrize("path", ["/a b/c", "/it's", "/a,b={c}[1]"])

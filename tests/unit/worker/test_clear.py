@@ -54,20 +54,16 @@ def test_an_attempt_after_a_failed_one_keeps_checkpoints_and_metrics_and_no_prod
     assert not {"artifacts/old", "failure.json", "result.json"} & remains(folder)
 
 
-@pytest.mark.parametrize(
-    ("retry", "engine", "found"),
-    [(1, "toy", "global_step_12"), (0, "toy", ""), (1, "", "")],
-    ids=["retry", "first", "script"],
-)
-def test_only_an_engine_after_a_failure_goes_on_from_the_newest_checkpoint(folder: JobFolder, retry, engine, found):
+@pytest.mark.parametrize(("engine", "found"), [("toy", "global_step_12"), ("", "")], ids=["engine", "script"])
+def test_only_an_engine_has_a_newest_checkpoint(folder: JobFolder, engine, found):
     (folder.checkpoints / "global_step_12").mkdir()
-    assert last_checkpoint(folder, Plan(job="demo", node="box", engine=engine), retry) == found
+    assert last_checkpoint(folder, Plan(job="demo", node="box", engine=engine)) == found
 
 
-def test_a_failure_before_the_first_checkpoint_begins_anew(tmp_path: Path):
+def test_before_the_first_checkpoint_there_is_none(tmp_path: Path):
     empty = JobFolder(tmp_path / "empty")
     empty.create()
-    assert last_checkpoint(empty, Plan(job="demo", node="box", engine="toy"), 1) == ""
+    assert last_checkpoint(empty, Plan(job="demo", node="box", engine="toy")) == ""
 
 
 def test_checkpoints_that_the_run_sees_by_a_mount_stay(folder: JobFolder):

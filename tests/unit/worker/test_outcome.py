@@ -48,6 +48,32 @@ def test_a_missed_first_signal_leaves_it_succeeded_and_not_verified():
     assert outcome.message == "the run exited with code 0, but is not verified: it did not come"
 
 
+ENGINE = Plan(job="demo", node="box", engine="toy", grace_s=5)
+KILLED = "stopped as asked; it did not end within terminationGrace (5 s), so it was killed and"
+
+
+@pytest.mark.parametrize(
+    ("code", "checkpoint", "said"),
+    [
+        (143, "global_step_12", "stopped as asked; `rlark submit --resume demo` goes on after iteration 12"),
+        (143, "", "stopped as asked"),
+        (
+            137,
+            "global_step_8",
+            f"{KILLED} its last checkpoint stays: `rlark submit --resume demo` goes on after iteration 8",
+        ),
+        (
+            -9,
+            "",
+            f"{KILLED} leaves no checkpoint",
+        ),
+    ],
+)
+def test_a_stop_says_what_is_left_to_go_on_from(code, checkpoint, said):
+    outcome = judge(ENGINE, exit_code=code, ended="Stopped", verdict=Verdict(), checkpoint=checkpoint)
+    assert outcome.message == said
+
+
 def test_the_runs_own_cause_is_told():
     cause = {
         "component": "rollout",
