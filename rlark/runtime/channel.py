@@ -211,6 +211,7 @@ class Channel:
         self._wire.close()
 
     def _put(self, item: object, weight: float, key: Hashable, wait_s: float) -> None:
+        _require_key(key)
         parcel, block = wrap(item, weight)
         self._wire.send_object(Request("put", self.name, key, parcel=parcel, wait_s=wait_s))
         if block is not None:
@@ -222,6 +223,7 @@ class Channel:
         return [unwrap(parcel, self._wire) for parcel in self._ask(request).parcels]
 
     def _ask(self, request: Request) -> Answer:
+        _require_key(request.key)
         self._wire.send_object(request)
         return self._answer()
 
@@ -230,6 +232,18 @@ class Channel:
         if answer.error is not None:
             raise answer.error
         return answer
+
+
+def _require_key(key: Hashable) -> None:
+    """Refuse what cannot name a queue.
+
+    Raises:
+        TypeError: says what was given.
+    """
+    try:
+        hash(key)
+    except TypeError:
+        raise TypeError(f"{key!r} cannot be the key of a queue: use text, a number or a tuple of them") from None
 
 
 def wrap(item: object, weight: float) -> tuple[Parcel, Block | None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import sys
 import threading
 import time
 from collections import deque
@@ -128,6 +129,10 @@ class ChannelHost:
             blocky = request.parcel is not None and request.parcel.inline is None
             descriptor = wire.receive_descriptor() if blocky else None
         except PeerLost:
+            self._forget(wire)
+            return
+        except Exception as error:  # noqa: BLE001  what one caller sends must not end the others' channels
+            print(f"channels: {wire.peer} sent what cannot be read here: {error}", file=sys.stderr)  # noqa: T201  a log
             self._forget(wire)
             return
         held = _Held(request.parcel, descriptor) if request.parcel is not None else None
@@ -265,8 +270,9 @@ class ChannelHost:
     def _expire(self, now: float) -> None:
         """Tell those whose time is up."""
         for waiting, words in self._all_waiting():
+            there = len(waiting)
             for asked in [asked for asked in waiting if asked.until <= now]:
-                told = words.format(name=asked.request.name, number=asked.request.number, there=len(waiting))
+                told = words.format(name=asked.request.name, number=asked.request.number, there=there)
                 waiting.remove(asked)
                 self._refuse(asked, TimeoutError(f"{told} within {asked.request.wait_s:g} s"))
 

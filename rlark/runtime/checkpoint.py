@@ -115,7 +115,7 @@ def _put(draft: Path, target: Path) -> None:
     root = target.parent
     if target.exists():  # an iteration done again
         (root / LATEST).unlink(missing_ok=True)
-        shutil.rmtree(target)
+        _remove(target)
     draft.rename(target)
     _sync(root)
     write_text(root / LATEST, target.name + "\n")
@@ -126,7 +126,15 @@ def _drop_superfluous(root: Path, newest: Path, keep: int) -> None:
     kept = [path for path in kept if _number(path) <= _number(newest)][-keep:]
     for other in found:
         if other != newest and other not in kept:
-            shutil.rmtree(other)
+            _remove(other)
+
+
+def _remove(path: Path) -> None:
+    """Take a checkpoint away: first its name, so that nobody who is killed meanwhile leaves half of one under it."""
+    going = path.with_name(f".{path.name}.going")
+    shutil.rmtree(going, ignore_errors=True)
+    path.rename(going)
+    shutil.rmtree(going, ignore_errors=True)
 
 
 def saved(root: Path) -> list[Path]:

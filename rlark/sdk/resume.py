@@ -20,6 +20,8 @@ _CONFIG_PATH = ("spec", "tasks", 0, "ray", "config")
 _LONGEST = 56
 """Characters of a Job's name that its replay takes over: with what follows them a name has 63 at most."""
 KEY = "runner.resume_dir"
+REPLAY_OF = "rlark.io/replay-of"
+"""The label of a Job that is a replay: whose."""
 UPDATES = "RLARK_REPLAY_UPDATES"
 """By this variable a run knows that it is a replay (`rlark.runtime.replay`)."""
 
@@ -109,9 +111,10 @@ def replaying(client: Client, choice: str, updates: int) -> JsonObject:
             hint=f"replay fewer; its checkpoints are at {_listed(there)}",
         )
     path = str(fits[-1]["path"])
+    _require_replay(client, f"{name[:_LONGEST]}-replay")
     record = job.record
     body = {key: record[key] for key in ("apiVersion", "kind", "metadata", "spec")}
-    body["metadata"] = {"name": f"{name[:_LONGEST]}-replay", "labels": {"rlark.io/replay-of": name}}
+    body["metadata"] = {"name": f"{name[:_LONGEST]}-replay", "labels": {REPLAY_OF: name}}
     body["spec"] = {key: value for key, value in record["spec"].items() if key not in {"stopped", "backoffLimit"}}
     body["spec"] |= {"restartPolicy": "Never"}
     task = dict(record["spec"]["tasks"][0])
@@ -126,6 +129,20 @@ def replaying(client: Client, choice: str, updates: int) -> JsonObject:
     ray["env"] = [*kept, {"name": UPDATES, "value": str(updates)}]
     body["spec"]["tasks"] = [{**task, "ray": ray}]
     return body
+
+
+def _require_replay(client: Client, name: str) -> None:
+    """Refuse to take the place of a Job that is no replay.
+
+    Raises:
+        UsageError: there is one.
+    """
+    try:
+        there = client.job(name)
+    except NotFound:
+        return
+    if REPLAY_OF not in (there.record.get("metadata", {}).get("labels") or {}):
+        raise UsageError(f"a replay would take the place of the Job {name}, which is none", hint=f"rlark delete {name}")
 
 
 def _listed(there: Sequence[Mapping[str, Any]]) -> str:

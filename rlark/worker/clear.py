@@ -42,8 +42,8 @@ def last_checkpoint(folder: JobFolder, plan: Plan) -> str:
     """
     if not plan.engine:
         return ""
-    saved = sorted(folder.checkpoints.glob("global_step_*"), key=lambda path: int(path.name.rpartition("_")[2]))
-    return saved[-1].name if saved else ""
+    found = {int(path.name.rpartition("_")[2]): path.name for path in folder.checkpoints.glob("global_step_*[0-9]")}
+    return found[max(found)] if found else ""
 
 
 def _resumes_from(folder: JobFolder, plan: Plan) -> Path | None:

@@ -137,6 +137,19 @@ def test_who_waits_longest_is_served_first():
     host.close()
 
 
+def test_what_cannot_name_a_queue_is_refused_and_harms_nobody(channel):
+    ours = channel(0)
+    for use in (lambda: ours.put(1, key=[1]), lambda: ours.get_nowait(key={}), lambda: ours.qsize([1])):
+        with pytest.raises(TypeError, match="cannot be the key of a queue"):
+            use()
+    ours._wire.send(b"no request at all")  # the host lets go of who sends that, and of nobody else
+    theirs = channel()
+    theirs.put(1)
+    assert theirs.get() == 1
+    with pytest.raises(PeerLost):
+        ours.get(timeout_s=1)
+
+
 def test_nothing_comes(channel):
     ours = channel(0)
     with pytest.raises(ChannelEmpty, match="the channel c is empty"):

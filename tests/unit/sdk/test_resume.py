@@ -120,6 +120,13 @@ def test_a_replay_is_the_same_job_without_what_it_expects():
     assert not {"stopped", "backoffLimit"} & set(job["spec"])
 
 
+def test_a_replay_takes_no_other_jobs_place(monkeypatch):
+    client = Client(4)
+    monkeypatch.setattr(client, "job", lambda name: OfJob([4]))
+    with pytest.raises(UsageError, match="a replay would take the place of the Job demo-replay, which is none"):
+        replaying(client, "demo", 3)
+
+
 def test_a_replay_of_more_than_was_told_is_refused():
     with pytest.raises(
         NotFound, match="demo has no checkpoint after which 7 iterations were told; 10 were told in all"
