@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rlark.runtime import checkpoint
+from rlark.runtime.replay import difference
 from tests.acceptance.user import ROOT, User, toy_job
 
 pytestmark = pytest.mark.acceptance
@@ -164,6 +166,31 @@ def test_what_two_actors_saved_one_goes_on_from_and_the_other_way_round(eight_gp
         assert [row["iteration"] for row in rows] == list(range(1, done + 1))
         assert max(row["firstRatioError"] for row in rows) < 1e-5  # it acts with what it learns from: all was restored
         source = folder / "checkpoints"
+
+
+@pytest.mark.parametrize(
+    ("name", "placement", "stages"),
+    [
+        ("as-one", {"actor,rollout,env": 0}, 1),
+        ("one-each", {"actor": 0, "rollout": 1, "env": 2}, 1),
+        ("many-each", {"actor": 0, "rollout": "1-2", "env": "3:0-3"}, 2),
+        ("two-actors", SPREAD, 2),
+    ],
+)
+def test_a_run_that_goes_on_is_the_run_that_never_stopped(
+    eight_gpus: User, write: WRITE, name: str, placement: dict[str, object], stages: int
+) -> None:
+    inline = "spec.tasks[0].ray.config.inline"
+    set_stages = ("--set", f"{inline}.rollout.pipeline_stage_num={stages}")
+    job = write(name, navigation_job(name, placement, 8))
+    eight_gpus.rlark("submit", job, *set_stages)
+    eight_gpus.rlark("submit", job, *set_stages, "--name", f"{name}-on", "--resume", f"{name}@5")
+    ends = [eight_gpus.home / "jobs" / one / "checkpoints/global_step_8" for one in (name, f"{name}-on")]
+    assert ends[0].joinpath("actor.pkl").read_bytes() == ends[1].joinpath("actor.pkl").read_bytes()
+    assert difference(*(checkpoint.load(end)[0] for end in ends)) == ""
+    assert "gave the same numbers again" in eight_gpus.rlark("resume", f"{name}@5", "--verify", "3")
+    report = json.loads((eight_gpus.home / f"jobs/{name}-replay/artifacts/replay.json").read_text())
+    assert report["checkpointsCompared"] == [6, 7, 8]
 
 
 @pytest.mark.timeout(1200)

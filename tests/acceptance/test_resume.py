@@ -77,6 +77,37 @@ def test_what_cannot_be_gone_on_from_is_said_before_anything_starts(machine: Use
     assert "16 were told in all" in machine.rlark("resume", "chosen", "--verify", "9", code=102)
 
 
+def test_an_iteration_that_outlasts_the_grace_is_killed_and_the_checkpoint_before_it_stays(
+    machine: User, write: WRITE
+) -> None:
+    hangs = {"component": "env", "iteration": 5, "how": "hang"}
+    text = toy_job("endless", APART, iterations=8, fault=hangs, terminationGrace="2s")
+    machine.rlark("submit", "-d", write("endless", text))
+    machine.until("endless", lambda status: (status["progress"] or {}).get("iteration", 0) == 4)
+    machine.rlark("stop", "endless")
+    status = machine.ended("endless")
+    assert status["phase"] == "Stopped"
+    assert "it did not end within terminationGrace (2 s), so it was killed" in status["message"]
+    assert "`rlark submit --resume endless` goes on after iteration 4" in status["message"]
+    machine.rlark("submit", write("endless-on", toy_job("endless-on", APART)), "--resume", "endless")
+    assert iterations(machine, "endless-on") == list(range(1, 9))
+
+
+def test_a_checkpoint_of_another_task_or_size_is_refused(machine: User, write: WRITE) -> None:
+    machine.rlark("submit", write("small", toy_job("small", TOGETHER)))
+    inline = "spec.tasks[0].ray.config.inline"
+    job = write("large", toy_job("large", TOGETHER))
+    said = machine.rlark("submit", job, "--resume", "small", "--set", f"{inline}.env.train.total_num_envs=16", code=100)
+    assert "the checkpoint holds observations of shape [8, " in said
+    walk = write("walk", toy_job("walk", TOGETHER))
+    machine.rlark("submit", walk, "--set", f"{inline}.env.train.task=point-walk")
+    said = machine.rlark(
+        "submit", walk, "--name", "run", "--resume", "walk", "--set", f"{inline}.env.train.task=point-run", code=2
+    )
+    assert "is of the task point-walk, and this Job trains the task point-run" in said
+    assert "run" not in machine.rlark("jobs", "-o", "name").split()
+
+
 def test_a_job_that_fails_goes_on_by_itself_from_its_last_checkpoint(machine: User, write: WRITE) -> None:
     fault = {"component": "actor", "iteration": 7, "how": "kill"}
     job = toy_job("fragile", APART, iterations=12, fault=fault, restartPolicy="OnFailure", backoffLimit=2)

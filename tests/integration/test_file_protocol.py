@@ -274,11 +274,13 @@ def test_without_onnx_the_run_completes_and_says_so(train):
     assert verify_manifest(folder, complete=False).verified
 
 
-def test_a_run_that_is_asked_to_stop_leaves_a_checkpoint_and_no_result(tmp_path: Path):
-    (tmp_path / "request.json").write_text(json.dumps(request(training={"numEnvs": 4, "maxIterations": 1_000_000})))
+def test_a_run_that_is_asked_to_stop_leaves_a_checkpoint_to_go_on_from_and_no_result(tmp_path: Path):
+    folder = tmp_path / "halted"
+    folder.mkdir()
+    (folder / "request.json").write_text(json.dumps(request(training={"numEnvs": 4, "maxIterations": 1_000_000})))
     with subprocess.Popen(
         [sys.executable, "-m", "engines.starter_ppo"],
-        cwd=tmp_path,
+        cwd=folder,
         env=environment(**FILES),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -288,5 +290,17 @@ def test_a_run_that_is_asked_to_stop_leaves_a_checkpoint_and_no_result(tmp_path:
         run.send_signal(signal.SIGTERM)
         _, said = run.communicate(timeout=30)
     assert (run.returncode, said.splitlines()[-1]) == (143, "stopped as asked")
-    assert len(list((tmp_path / "checkpoints").glob("global_step_*"))) == 1
-    assert not (tmp_path / "result.json").exists()
+    (saved,) = (folder / "checkpoints").glob("global_step_*")
+    assert not (folder / "result.json").exists()
+    named = json.loads(said.splitlines()[-2].removeprefix("to go on, give a request resumeFrom: "))
+    iteration = int(saved.name.rpartition("_")[2])
+    assert named == {
+        "checkpointId": saved.name,
+        "artifactRef": f"artifact://starter-ppo/halted/checkpoints/{saved.name}",
+    }
+    training = {"profile": "smoke", "numEnvs": 4, "maxIterations": iteration + 2}
+    done = started(tmp_path / "on", request(resumeFrom=named, training=training))
+    assert done.returncode == 0, done.stderr
+    assert f"continuing after iteration {iteration} from {saved}" in done.stderr
+    told = [json.loads(line)["iteration"] for line in (tmp_path / "on" / "metrics.jsonl").read_text().splitlines()]
+    assert told == list(range(1, iteration + 3))
