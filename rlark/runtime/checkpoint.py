@@ -82,7 +82,7 @@ def save(
         The new folder.
 
     Raises:
-        OSError: it could not be written; no half checkpoint stays behind.
+        OSError: it could not be written; says which and where, and no half checkpoint stays behind.
         ValueError: a state holds more than plain values and arrays.
     """
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -105,6 +105,10 @@ def _drafted(target: Path) -> Iterator[Path]:
         yield draft
         _sync(draft)
         _put(draft, target)
+    except OSError as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        why = f"{error.strerror or error}: {target} cannot be written; the checkpoints before it stay"
+        raise OSError(error.errno, why) from error
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise

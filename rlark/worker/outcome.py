@@ -145,7 +145,8 @@ def judge(
             message += _left(plan, checkpoint, killed=exit_code in _KILLED)
         return Outcome(False, ended or STOPPED, message, exit_code, verdict, cause)
     if exit_code != 0:
-        return _failed(exit_code, cause, complaints, verdict)
+        there = _going_on(plan, checkpoint) if plan.engine else ""
+        return _failed(exit_code, cause, complaints, verdict, there)
     wrong = [check for check in verdict.failed if check.name != FIRST_SIGNAL]
     if not wrong:
         return Outcome(True, "Completed", _completed(verdict), 0, verdict)
@@ -165,21 +166,28 @@ _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 
 def _left(plan: Plan, checkpoint: str, *, killed: bool) -> str:
     """What a run that was ended leaves to go on from."""
-    iteration = checkpoint.rpartition("_")[2]
-    there = f"`rlark submit --resume {plan.job}` goes on after iteration {iteration}" if checkpoint else ""
+    there = _going_on(plan, checkpoint)
     if not killed:
         return f"; {there}" if there else ""
     late = f"; it did not end within terminationGrace ({plan.grace_s:g} s), so it was killed and "
     return late + (f"its last checkpoint stays: {there}" if there else "leaves no checkpoint")
 
 
-def _failed(exit_code: int, cause: Mapping[str, object] | None, complaints: Sequence[str], verdict: Verdict) -> Outcome:
+def _going_on(plan: Plan, checkpoint: str) -> str:
+    iteration = checkpoint.rpartition("_")[2]
+    return f"`rlark submit --resume {plan.job}` goes on after iteration {iteration}" if checkpoint else ""
+
+
+def _failed(
+    exit_code: int, cause: Mapping[str, object] | None, complaints: Sequence[str], verdict: Verdict, there: str
+) -> Outcome:
     told = _told(cause)
     ending = ended_with(exit_code)
     full = any(word in text for text in (told, *complaints) for word in _NO_SPACE)
     if full:
         message = (
-            f"the disk is full: the run {ending}{f' ({told})' if told else ''}; free some space, then `rlark start` it"
+            f"the disk is full: the run {ending}{f' ({told})' if told else ''}; free some space, "
+            f"then {f'{there}, and ' if there else ''}`rlark start` {'begins anew' if there else 'it'}"
         )
         return Outcome(False, DISK_FULL, message, exit_code, verdict, cause)
     if told:

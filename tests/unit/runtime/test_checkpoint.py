@@ -96,8 +96,10 @@ def test_a_full_disk_leaves_no_half_checkpoint(tmp_path: Path, monkeypatch: pyte
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    said = r"No space left on device: .*global_step_2 cannot be written; the checkpoints before it stay"
+    with pytest.raises(OSError, match=said) as raised:
         checkpoint.save(tmp_path, 2, state(2), {})
+    assert raised.value.errno == errno.ENOSPC
     assert {path.name for path in tmp_path.iterdir()} == {"global_step_1", "latest"}
     assert checkpoint.load(tmp_path)[1] == {"iteration": 1}
 

@@ -74,6 +74,15 @@ def test_a_stop_says_what_is_left_to_go_on_from(code, checkpoint, said):
     assert outcome.message == said
 
 
+def test_a_full_disk_says_how_to_go_on():
+    full = ["OSError: [Errno 28] No space left on device"]
+    outcome = judge(ENGINE, exit_code=1, ended="", verdict=Verdict(), complaints=full, checkpoint="global_step_8")
+    assert (outcome.succeeded, outcome.reason) == (False, "DiskFull")
+    assert outcome.message.endswith(
+        "free some space, then `rlark submit --resume demo` goes on after iteration 8, and `rlark start` begins anew"
+    )
+
+
 def test_the_runs_own_cause_is_told():
     cause = {
         "component": "rollout",
