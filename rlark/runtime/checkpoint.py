@@ -100,7 +100,8 @@ def save(
 def _drafted(target: Path) -> Iterator[Path]:
     """Where a checkpoint is made whole before it gets its name; nothing stays of one that was not."""
     draft = target.with_name(f".{target.name}")
-    shutil.rmtree(draft, ignore_errors=True)
+    for left in target.parent.glob(".global_step_*"):  # somebody was killed while writing or removing it
+        shutil.rmtree(left, ignore_errors=True)
     try:
         yield draft
         _sync(draft)

@@ -146,6 +146,14 @@ def test_one_whose_list_is_damaged_is_none_and_hinders_nobody(tmp_path: Path):
     assert [path.name for path in checkpoint.saved(tmp_path)] == ["global_step_4", "global_step_6"]
 
 
+def test_what_a_killed_process_left_half_written_or_half_removed_goes(tmp_path: Path):
+    for name in (".global_step_1", ".global_step_3.going"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "actor.pkl").write_bytes(b"half of it")
+    checkpoint.save(tmp_path, 4, state(4), {"iteration": 4})
+    assert {path.name for path in tmp_path.iterdir()} == {"global_step_4", "latest"}
+
+
 def test_a_truncated_file_is_told_as_that(tmp_path: Path):
     folder = checkpoint.save(tmp_path, 1, state(1), {"iteration": 1})
     data = (folder / "rest.pkl").read_bytes()
