@@ -5,18 +5,23 @@ in, first out for each key, and a channel with a `maxsize` holds its producers b
 there, every wait has a deadline and a channel can be closed: then what is left is taken, and who
 waits for more is told.
 
-An item is anything that pickles, with numpy arrays and torch tensors in it. Large arrays are written
-once into memory that the taker then has as its own; nobody in between copies them.
+An item is anything that pickles, with numpy arrays and torch tensors in it. A large one is written
+once into memory that the taker then has as its own; nobody in between copies it. A tensor on a GPU
+comes to the taker's CPU: who takes it is not known when it is put.
 """
 
 from __future__ import annotations
 
+import math
+import pickle
+import threading
 from collections.abc import Hashable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from rlark.host.open_files import allow_many
 from rlark.runtime.codec import pack, unpack
 from rlark.runtime.shared_memory import Block
 from rlark.runtime.wire import Wire, connect
@@ -24,9 +29,12 @@ from rlark.runtime.wire import Wire, connect
 HOST = "channels"
 """Who hosts the channels of a run, in the names of its endpoints."""
 INLINE = 64 * 1024
-"""Bytes of arrays up to which an item goes through the sockets."""
+"""Bytes up to which an item goes through the sockets."""
 DEFAULT_KEY = "default"
 TIMEOUT_S = 1800.0
+GRACE_S = 60.0
+"""How much later than asked the host may answer, on a busy machine."""
+_FOREVER_S = 1e9
 _ALIGN = 64
 
 
@@ -47,13 +55,11 @@ class Parcel(NamedTuple):
 
     Attributes:
         weight: what it counts in `get_batch`.
-        body: it, without its arrays.
-        lengths: bytes of each array.
-        inline: the arrays, where they are small; None where they lie in a block that follows.
+        lengths: bytes of each of its parts: its body, and then its arrays.
+        inline: the parts, where they are small; None where they lie in a block that comes with it.
     """
 
     weight: float
-    body: bytes
     lengths: tuple[int, ...]
     inline: bytes | None
 
@@ -66,7 +72,7 @@ class Request(NamedTuple):
         name: of the channel, or of the group whose ranks meet.
         key: of the queue.
         number: room at creation, weight that a batch may have, or ranks that meet.
-        parcel: what is put; its block follows where it has one.
+        parcel: what is put; its block comes with it where it has one.
         wait_s: how long the answer may take; 0 for an answer at once.
     """
 
@@ -99,7 +105,9 @@ class Channel:
         """Use `create` or `connect`."""
         self.name = name
         self._run, self._caller = run, caller
-        self._wire: Wire = connect(f"{run}/{HOST}", caller, "the host of the channels", TIMEOUT_S * 2)
+        self._wire: Wire | None = None
+        self._in_use = threading.Lock()
+        allow_many()  # a taker that keeps large items keeps as many files open
 
     @classmethod
     def create(cls, run: str, name: str, caller: str, maxsize: int = 0) -> Channel:
@@ -148,6 +156,7 @@ class Channel:
             ChannelClosed: nothing more goes in.
             TimeoutError: there was no room in time.
             PeerLost: the run is over.
+            OSError: there is no memory for it, or no room in the driver for more large items.
         """
         self._put(item, weight, key, timeout_s)
 
@@ -191,7 +200,7 @@ class Channel:
 
     def qsize(self, key: Hashable = DEFAULT_KEY) -> int:
         """Items in a queue."""
-        return int(self._ask(Request("size", self.name, key)).value)
+        return int(self._ask(Request("size", self.name, key))[0].value)
 
     def empty(self, key: Hashable = DEFAULT_KEY) -> bool:
         """Whether a queue holds nothing."""
@@ -199,8 +208,7 @@ class Channel:
 
     def full(self, key: Hashable = DEFAULT_KEY) -> bool:
         """Whether a queue has no room."""
-        answer = self._ask(Request("size", self.name, key, number=1))
-        return bool(answer.value)
+        return bool(self._ask(Request("size", self.name, key, number=1))[0].value)
 
     def close(self) -> None:
         """Nothing more goes in, from anybody: what is left can be taken, and who waits for more is told."""
@@ -208,73 +216,116 @@ class Channel:
 
     def disconnect(self) -> None:
         """Let go of it; the channel lives on."""
-        self._wire.close()
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.close()
 
     def _put(self, item: object, weight: float, key: Hashable, wait_s: float) -> None:
-        _require_key(key)
+        if not isinstance(weight, int | float) or math.isnan(weight):
+            raise TypeError(f"{weight!r} cannot be the weight of an item: it is a number")
         parcel, block = wrap(item, weight)
-        self._wire.send_object(Request("put", self.name, key, parcel=parcel, wait_s=wait_s))
-        if block is not None:
-            block.send(self._wire)
-            block.close()
-        self._answer()
+        try:
+            self._ask(Request("put", self.name, key, parcel=parcel, wait_s=wait_s), block)
+        finally:
+            if block is not None:
+                block.close()
 
     def _taken(self, request: Request) -> list[Any]:
-        return [unwrap(parcel, self._wire) for parcel in self._ask(request).parcels]
+        answer, blocks = self._ask(request)
+        try:
+            return [unwrap(parcel, block) for parcel, block in zip(answer.parcels, blocks, strict=True)]
+        finally:
+            for block in blocks:
+                if block is not None:
+                    block.let_go()
 
-    def _ask(self, request: Request) -> Answer:
-        _require_key(request.key)
-        self._wire.send_object(request)
-        return self._answer()
+    def _ask(self, request: Request, block: Block | None = None) -> tuple[Answer, list[Block | None]]:
+        """Ask the host, and hear what it says.
 
-    def _answer(self) -> Answer:
-        answer: Answer = self._wire.receive_object()
+        Raises:
+            RuntimeError: another thread is asking.
+            Exception: what the host says.
+        """
+        _check(request)
+        if not self._in_use.acquire(blocking=False):
+            raise RuntimeError(
+                f"another thread is using this end of the channel {self.name}: each thread connects for itself"
+            )
+        try:
+            answer, blocks = self._converse(request, block)
+        except BaseException:  # half a conversation: its rest would be taken for the next one's answer
+            self.disconnect()
+            raise
+        finally:
+            self._in_use.release()
         if answer.error is not None:
             raise answer.error
-        return answer
+        return answer, blocks
+
+    def _converse(self, request: Request, block: Block | None) -> tuple[Answer, list[Block | None]]:
+        wire = self._wire
+        if wire is None:
+            self._wire = wire = connect(f"{self._run}/{HOST}", self._caller, "the host of the channels")
+        wait_s = min(request.wait_s, _FOREVER_S)
+        wire.have_patience(wait_s + GRACE_S)
+        frame = pickle.dumps(request._replace(wait_s=wait_s), protocol=5)
+        wire.send(frame, descriptor=None if block is None else block.fileno())
+        answer: Answer = wire.receive_object()
+        blocks: list[Block | None] = []
+        try:
+            blocks += (None if parcel.inline is not None else Block.receive(wire) for parcel in answer.parcels)
+        except BaseException:
+            for one in blocks:
+                if one is not None:
+                    one.close()
+            raise
+        return answer, blocks
 
 
-def _require_key(key: Hashable) -> None:
-    """Refuse what cannot name a queue.
+def _check(request: Request) -> None:
+    """Refuse what the host could not use.
 
     Raises:
-        TypeError: says what was given.
+        TypeError: the key cannot name a queue.
+        ValueError: it waits for no number of seconds.
     """
     try:
-        hash(key)
+        hash(request.key)
     except TypeError:
-        raise TypeError(f"{key!r} cannot be the key of a queue: use text, a number or a tuple of them") from None
+        told = f"{request.key!r} cannot be the key of a queue: use text, a number or a tuple of them"
+        raise TypeError(told) from None
+    if not isinstance(request.wait_s, int | float) or not request.wait_s >= 0:
+        raise ValueError(f"timeout_s is {request.wait_s!r} where it has to be a number of seconds, 0 or more")
 
 
 def wrap(item: object, weight: float) -> tuple[Parcel, Block | None]:
-    """An item ready to be sent, and the block that its arrays lie in where they are large."""
+    """An item ready to be sent, and the block that it lies in where it is large."""
     body, arrays = pack(item)
-    lengths = tuple(len(array) for array in arrays)
+    parts: tuple[bytes | memoryview, ...] = (body, *arrays)
+    lengths = tuple(len(part) for part in parts)
     if sum(lengths) <= INLINE:
-        return Parcel(weight, body, lengths, b"".join(arrays)), None
-    spans, size = _spans(lengths)
+        return Parcel(weight, lengths, b"".join(parts)), None
+    starts, size = _spans(lengths)
     block = Block.new(size)
-    for array, start in zip(arrays, spans, strict=True):
-        block.view[start : start + len(array)] = array
-    return Parcel(weight, body, lengths, None), block
+    for part, start in zip(parts, starts, strict=True):
+        block.view[start : start + len(part)] = part
+    return Parcel(weight, lengths, None), block
 
 
-def unwrap(parcel: Parcel, wire: Wire) -> Any:
+def unwrap(parcel: Parcel, block: Block | None) -> Any:
     """The item; its arrays stand in memory that is this process's own."""
-    if parcel.inline is not None:
+    parts: list[memoryview | bytearray]
+    if block is None or parcel.inline is not None:
         starts = np.cumsum((0, *parcel.lengths)).tolist()
-        rooms = [bytearray(parcel.inline[a:b]) for a, b in pairwise(starts)]
-        return unpack(parcel.body, rooms)
-    block = Block.receive(wire)
-    spans, _ = _spans(parcel.lengths)
-    views = [block.view[start : start + length] for start, length in zip(spans, parcel.lengths, strict=True)]
-    item = unpack(parcel.body, views)
-    block.let_go()
-    return item
+        parts = [bytearray((parcel.inline or b"")[a:b]) for a, b in pairwise(starts)]
+        return unpack(parts[0], parts[1:])
+    starts, _ = _spans(parcel.lengths)
+    parts = [block.view[start : start + length] for start, length in zip(starts, parcel.lengths, strict=True)]
+    return unpack(parts[0], parts[1:])
 
 
 def _spans(lengths: tuple[int, ...]) -> tuple[list[int], int]:
-    """Where each array starts, and how large the whole is."""
+    """Where each part starts, and how large the whole is."""
     rooms = [-(-length // _ALIGN) * _ALIGN for length in lengths]
     ends = np.cumsum(rooms).tolist()
     return [end - room for end, room in zip(ends, rooms, strict=True)], max(1, ends[-1])

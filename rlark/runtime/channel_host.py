@@ -1,26 +1,41 @@
 """Where the channels of a run are: one thread of its driver.
 
 It keeps what was put and not yet taken, and whoever waits. Of large items it holds a descriptor
-only. Every wait is the host's, so that an answer always comes, and no message is left half read.
+only. Every wait is the host's, so that an answer always comes; and the host waits for nobody: a
+rank that stands still in the middle of a message, or does not read its answer, holds up nobody else.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import pickle
 import selectors
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, MutableSequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from rlark.host.open_files import allow_many
+from rlark.runtime.caller import Caller
 from rlark.runtime.channel import HOST, Answer, ChannelClosed, ChannelEmpty, ChannelFull, Parcel, Request
-from rlark.runtime.wire import Endpoint, PeerLost, Wire
+from rlark.runtime.wire import Endpoint, PeerLost
 
 _LONG_S = 3600.0
+_NAME_S = 3.0
+"""How long a process that calls may take to say who it is."""
+_WORDS = {
+    "connect": "nobody created the channel {name}; there are {others}",
+    "barrier": "{there} of {number:.0f} ranks of {name} came to the barrier",
+    "put": "the channel {name} had no room",
+    "get": "nothing came to the channel {name}",
+    "batch": "not enough came to the channel {name}",
+}
+"""What those who waited too long waited for."""
 
 
 class _Held(NamedTuple):
@@ -29,22 +44,32 @@ class _Held(NamedTuple):
     parcel: Parcel
     descriptor: int | None
 
+    def let_go(self) -> None:
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+
 
 @dataclass(eq=False)
-class _Waiting:
-    """Somebody whose answer has to wait."""
+class _Asked:
+    """What somebody asked, while it waits for its answer.
 
-    wire: Wire
+    Attributes:
+        held: what is to be put.
+        taken: what a batch has so far, out of the queue's way: room for the rest of it.
+    """
+
+    caller: Caller
     request: Request
     until: float
     held: _Held | None = None
+    taken: list[_Held] = field(default_factory=list)
 
 
 @dataclass
 class _Queue:
     items: deque[_Held] = field(default_factory=deque)
-    putters: deque[_Waiting] = field(default_factory=deque)
-    takers: deque[_Waiting] = field(default_factory=deque)
+    putters: deque[_Asked] = field(default_factory=deque)
+    takers: deque[_Asked] = field(default_factory=deque)
 
 
 @dataclass
@@ -54,9 +79,6 @@ class _Hosted:
     maxsize: int
     closed: bool = False
     queues: dict[Hashable, _Queue] = field(default_factory=dict)
-
-    def queue(self, key: Hashable) -> _Queue:
-        return self.queues.setdefault(key, _Queue())
 
     def full(self, queue: _Queue) -> bool:
         return 0 < self.maxsize <= len(queue.items)
@@ -71,11 +93,13 @@ class ChannelHost:
         Args:
             run: the run's part of its endpoints' names.
         """
-        self._endpoint = Endpoint(f"{run}/{HOST}")
+        allow_many()
+        self._endpoint = Endpoint(f"{run}/{HOST}", _NAME_S)
         self._channels: dict[str, _Hosted] = {}
-        self._seekers: list[_Waiting] = []
-        self._meetings: dict[str, list[_Waiting]] = {}
-        self._verbs: dict[str, Callable[[_Waiting], None]] = {
+        self._seekers: list[_Asked] = []
+        self._meetings: dict[str, list[_Asked]] = {}
+        self._waiting: dict[_Asked, MutableSequence[_Asked]] = {}
+        self._verbs: dict[str, Callable[[_Asked], None]] = {
             "create": self._create,
             "connect": self._connect,
             "put": self._put,
@@ -88,15 +112,20 @@ class ChannelHost:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._endpoint, selectors.EVENT_READ)
         self._wake, self._bell = os.pipe()
+        self._closing = threading.Lock()
         self._selector.register(self._wake, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._serve, name="channels", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """End: whoever waits learns that the run is over. Closing twice is harmless."""
-        if self._thread.is_alive():
-            os.write(self._bell, b"\0")
-            self._thread.join()
+        with self._closing:
+            if self._bell >= 0:
+                os.write(self._bell, b"\0")
+                self._thread.join()
+                os.close(self._wake)
+                os.close(self._bell)
+                self._bell = -1
 
     def _serve(self) -> None:
         try:
@@ -107,38 +136,50 @@ class ChannelHost:
 
     def _turn(self) -> bool:
         """Wait for something to do and do it; False when it is over."""
-        for key, _ in self._selector.select(timeout=max(0.0, self._next_deadline() - time.monotonic())):
+        next_deadline = min((asked.until for asked in self._waiting), default=_LONG_S + time.monotonic())
+        patience = min(max(0.0, next_deadline - time.monotonic()), _LONG_S)
+        for key, mask in self._selector.select(patience):
             if key.fileobj == self._wake:
                 return False
             if key.fileobj is self._endpoint:
                 self._admit()
-            elif isinstance(key.fileobj, Wire):
-                self._hear(key.fileobj)
+            elif isinstance(key.fileobj, Caller):
+                self._attend(key.fileobj, mask)
         self._expire(time.monotonic())
         return True
 
     def _admit(self) -> None:
-        with suppress(PeerLost):
-            _, wire = self._endpoint.accept(1.0)
-            self._selector.register(wire, selectors.EVENT_READ)
+        with suppress(PeerLost, OSError):  # it gave up, or there is no descriptor left for it now
+            _, wire = self._endpoint.accept(_NAME_S)
+            self._selector.register(Caller(wire), selectors.EVENT_READ)
 
-    def _hear(self, wire: Wire) -> None:
-        """Take one request; a caller that is gone takes what it waits for with it."""
+    def _attend(self, caller: Caller, mask: int) -> None:
+        """Send what waits and hear what is asked; a caller that is gone takes what it waits for with it."""
         try:
-            request: Request = wire.receive_object()
-            blocky = request.parcel is not None and request.parcel.inline is None
-            descriptor = wire.receive_descriptor() if blocky else None
+            if mask & selectors.EVENT_WRITE:
+                caller.flush()
+                self._watch(caller)
+            if mask & selectors.EVENT_READ:
+                for request in caller.collect():
+                    self._hear(caller, request)
         except PeerLost:
-            self._forget(wire)
-            return
+            self._forget(caller)
         except Exception as error:  # noqa: BLE001  what one caller sends must not end the others' channels
-            print(f"channels: {wire.peer} sent what cannot be read here: {error}", file=sys.stderr)  # noqa: T201  a log
-            self._forget(wire)
-            return
-        held = _Held(request.parcel, descriptor) if request.parcel is not None else None
-        self._verbs[request.verb](_Waiting(wire, request, time.monotonic() + request.wait_s, held))
+            print(f"channels: {caller.wire.peer} sent what cannot be used: {error!r}", file=sys.stderr)  # noqa: T201  a log
+            self._forget(caller)
 
-    def _create(self, asked: _Waiting) -> None:
+    def _hear(self, caller: Caller, request: Request) -> None:
+        parcel, held = request.parcel, None
+        if parcel is not None:
+            held = _Held(parcel, caller.arrived.popleft() if caller.arrived else None)
+        asked = _Asked(caller, request, time.monotonic() + request.wait_s, held)
+        if held is not None and held.descriptor is None and parcel is not None and parcel.inline is None:
+            told = f"{os.strerror(errno.EMFILE)} in the driver, where large items wait to be taken"
+            self._answer(asked, Answer(OSError(errno.EMFILE, told)))
+            return
+        self._verbs[request.verb](asked)
+
+    def _create(self, asked: _Asked) -> None:
         name, maxsize = asked.request.name, int(asked.request.number)
         there = self._channels.get(name)
         if there is not None and there.maxsize != maxsize:
@@ -147,168 +188,221 @@ class ChannelHost:
             return
         self._channels.setdefault(name, _Hosted(maxsize))
         self._answer(asked, Answer())
-        found = [seeker for seeker in self._seekers if seeker.request.name == name]
-        self._seekers = [seeker for seeker in self._seekers if seeker.request.name != name]
-        for seeker in found:
+        for seeker in [seeker for seeker in self._seekers if seeker.request.name == name]:
+            self._stop_waiting(seeker)
             self._answer(seeker, Answer())
 
-    def _connect(self, asked: _Waiting) -> None:
+    def _connect(self, asked: _Asked) -> None:
         if asked.request.name in self._channels:
             self._answer(asked, Answer())
         else:
-            self._seekers.append(asked)
+            self._wait(asked, self._seekers)
 
-    def _put(self, asked: _Waiting) -> None:
-        channel, held = self._channels.get(asked.request.name), asked.held
-        if channel is None or held is None:
+    def _found(self, asked: _Asked) -> tuple[_Hosted, _Queue] | None:
+        """What is asked for; where there is no such channel the caller is told."""
+        channel = self._channels.get(asked.request.name)
+        if channel is None:
             self._refuse(asked, ValueError(f"there is no channel {asked.request.name}"))
+            return None
+        return channel, channel.queues.setdefault(asked.request.key, _Queue())
+
+    def _put(self, asked: _Asked) -> None:
+        found = self._found(asked)
+        if found is None or asked.held is None:
             return
-        queue = channel.queue(asked.request.key)
+        channel, queue = found
         if channel.closed:
             self._refuse(asked, ChannelClosed(f"the channel {asked.request.name} is closed"))
         elif not channel.full(queue):
-            queue.items.append(held)
+            queue.items.append(asked.held)
             self._answer(asked, Answer())
             self._serve_takers(channel, queue)
         elif asked.request.wait_s > 0:
-            queue.putters.append(asked)
+            self._wait(asked, queue.putters)
         else:
             self._refuse(asked, ChannelFull(f"the channel {asked.request.name} holds {channel.maxsize} items"))
+        self._tidy(channel, asked.request.key)
 
-    def _get(self, asked: _Waiting) -> None:
-        channel = self._channels.get(asked.request.name)
-        if channel is None:
-            self._answer(asked, Answer(ValueError(f"there is no channel {asked.request.name}")))
+    def _get(self, asked: _Asked) -> None:
+        found = self._found(asked)
+        if found is None:
             return
-        queue = channel.queue(asked.request.key)
-        queue.takers.append(asked)
+        channel, queue = found
+        self._wait(asked, queue.takers)
         self._serve_takers(channel, queue)
-        if asked in queue.takers and asked.request.wait_s <= 0:
-            queue.takers.remove(asked)
+        if asked in self._waiting and asked.request.wait_s <= 0:
+            self._stop_waiting(asked)
             self._answer(asked, Answer(ChannelEmpty(f"the channel {asked.request.name} is empty")))
+        self._tidy(channel, asked.request.key)
 
-    def _size(self, asked: _Waiting) -> None:
-        channel = self._channels.get(asked.request.name)
-        if channel is None:
-            self._answer(asked, Answer(ValueError(f"there is no channel {asked.request.name}")))
-            return
-        queue = channel.queue(asked.request.key)
-        value = float(channel.full(queue)) if asked.request.number else float(len(queue.items))
-        self._answer(asked, Answer(value=value))
+    def _size(self, asked: _Asked) -> None:
+        found = self._found(asked)
+        if found is not None:
+            channel, queue = found
+            value = float(channel.full(queue)) if asked.request.number else float(len(queue.items))
+            self._answer(asked, Answer(value=value))
+            self._tidy(channel, asked.request.key)
 
-    def _close(self, asked: _Waiting) -> None:
+    def _close(self, asked: _Asked) -> None:
         channel = self._channels.get(asked.request.name)
         if channel is not None:
             channel.closed = True
             closed = ChannelClosed(f"the channel {asked.request.name} is closed")
-            for queue in channel.queues.values():
-                while queue.putters:
-                    self._refuse(queue.putters.popleft(), closed)
+            for key, queue in list(channel.queues.items()):
+                for putter in list(queue.putters):
+                    self._stop_waiting(putter)
+                    self._refuse(putter, closed)
                 self._serve_takers(channel, queue)
+                self._tidy(channel, key)
         self._answer(asked, Answer())
 
-    def _barrier(self, asked: _Waiting) -> None:
-        name, size = asked.request.name, int(asked.request.number)
-        here = self._meetings.setdefault(name, [])
-        here.append(asked)
-        if len(here) == size:
-            del self._meetings[name]
-            for one in here:
+    def _barrier(self, asked: _Asked) -> None:
+        here = self._meetings.setdefault(asked.request.name, [])
+        self._wait(asked, here)
+        if len(here) >= int(asked.request.number):
+            del self._meetings[asked.request.name]
+            for one in list(here):
+                self._stop_waiting(one)
                 self._answer(one, Answer())
 
     def _serve_takers(self, channel: _Hosted, queue: _Queue) -> None:
         """Give what there is to those who waited longest, and let in who waits for room."""
         while queue.takers:
             asked = queue.takers[0]
-            count = _enough(asked.request, queue.items, closed=channel.closed)
-            if not count:
-                if not channel.closed:
-                    return
-                queue.takers.popleft()
+            enough = _take(asked, queue.items, closed=channel.closed)
+            let_in = self._let_in(channel, queue)
+            if enough:
+                self._stop_waiting(asked)
+                self._give(asked, queue)
+            elif channel.closed:
+                self._stop_waiting(asked)
                 self._answer(asked, Answer(ChannelClosed(f"the channel {asked.request.name} is closed and empty")))
-                continue
-            queue.takers.popleft()
-            self._give(asked, [queue.items.popleft() for _ in range(count)])
-            while queue.putters and not channel.full(queue):
-                putter = queue.putters.popleft()
-                if putter.held is not None:
-                    queue.items.append(putter.held)
-                self._answer(putter, Answer())
+            elif not let_in:
+                return
 
-    def _give(self, asked: _Waiting, items: list[_Held]) -> None:
-        self._answer(asked, Answer(parcels=tuple(held.parcel for held in items)))
-        for held in items:
-            if held.descriptor is not None:
-                with suppress(PeerLost):
-                    asked.wire.send_descriptor(held.descriptor)
-                os.close(held.descriptor)
+    def _let_in(self, channel: _Hosted, queue: _Queue) -> bool:
+        """Put what there is room for now; whether there was anything."""
+        found = False
+        while queue.putters and not channel.full(queue):
+            putter = queue.putters[0]
+            self._stop_waiting(putter)
+            if putter.held is not None:
+                queue.items.append(putter.held)
+            self._answer(putter, Answer())
+            found = True
+        return found
 
-    def _refuse(self, asked: _Waiting, error: Exception) -> None:
+    def _give(self, asked: _Asked, queue: _Queue) -> None:
+        """Hand over what was taken; a taker that is gone leaves it to the next."""
+        items, asked.taken = asked.taken, []
+        try:
+            self._post(asked.caller, Answer(parcels=tuple(held.parcel for held in items)))
+        except PeerLost:
+            queue.items.extendleft(reversed(items))
+            return
+        with suppress(PeerLost):  # it read a part: the items are its own, and go with it
+            for held in items:
+                if held.descriptor is not None:
+                    asked.caller.hand_over(held.descriptor)
+        self._watch(asked.caller)
+
+    def _refuse(self, asked: _Asked, error: Exception) -> None:
         """Say no, and let what was to be put go."""
-        if asked.held is not None and asked.held.descriptor is not None:
-            os.close(asked.held.descriptor)
+        if asked.held is not None:
+            asked.held.let_go()
         self._answer(asked, Answer(error))
 
-    def _answer(self, asked: _Waiting, answer: Answer) -> None:
+    def _answer(self, asked: _Asked, answer: Answer) -> None:
         with suppress(PeerLost):  # its end is heard by itself
-            asked.wire.send_object(answer)
+            self._post(asked.caller, answer)
 
-    def _all_waiting(self) -> Iterator[tuple[list[_Waiting] | deque[_Waiting], str]]:
-        """Every list of those who wait, and what they wait for."""
-        yield self._seekers, "nobody created the channel {name}; there are " + (", ".join(self._channels) or "none")
-        for here in self._meetings.values():
-            yield here, "{there} of {number:.0f} ranks of {name} came to the barrier"
-        for channel in self._channels.values():
-            for queue in channel.queues.values():
-                yield queue.putters, "the channel {name} had no room"
-                yield queue.takers, "nothing came to the channel {name}"
+    def _post(self, caller: Caller, answer: Answer) -> None:
+        caller.post(pickle.dumps(answer, protocol=5))
+        self._watch(caller)
 
-    def _next_deadline(self) -> float:
-        deadlines = [asked.until for waiting, _ in self._all_waiting() for asked in waiting]
-        return min(deadlines, default=time.monotonic() + _LONG_S)
+    def _watch(self, caller: Caller) -> None:
+        """Wake when there is room for what waits to be sent."""
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if caller.waiting else 0)
+        if self._selector.get_key(caller).events != wanted:
+            self._selector.modify(caller, wanted)
+
+    def _wait(self, asked: _Asked, where: MutableSequence[_Asked]) -> None:
+        where.append(asked)
+        self._waiting[asked] = where
+
+    def _stop_waiting(self, asked: _Asked) -> None:
+        self._waiting.pop(asked).remove(asked)
 
     def _expire(self, now: float) -> None:
-        """Tell those whose time is up."""
-        for waiting, words in self._all_waiting():
-            there = len(waiting)
-            for asked in [asked for asked in waiting if asked.until <= now]:
-                told = words.format(name=asked.request.name, number=asked.request.number, there=there)
-                waiting.remove(asked)
-                self._refuse(asked, TimeoutError(f"{told} within {asked.request.wait_s:g} s"))
+        """Tell those whose time is up; a barrier that one gave up is over for all who came."""
+        for asked in [asked for asked in self._waiting if asked.until <= now]:
+            here = self._waiting.get(asked, [])
+            together = list(here) if asked.request.verb == "barrier" else [asked] if here else []
+            names, there = ", ".join(self._channels) or "none", len(together)
+            for one in together:
+                words = _WORDS[one.request.verb].format(
+                    name=one.request.name, number=one.request.number, there=there, others=names
+                )
+                self._withdraw(one, TimeoutError(f"{words} within {asked.request.wait_s:g} s"))
 
-    def _forget(self, wire: Wire) -> None:
+    def _withdraw(self, asked: _Asked, error: Exception) -> None:
+        """End somebody's waiting without what it waited for; what it had taken goes back to where it was."""
+        self._stop_waiting(asked)
+        self._refuse(asked, error)
+        verb, name, key = asked.request.verb, asked.request.name, asked.request.key
+        if verb == "barrier":
+            if not self._meetings.get(name, [asked]):
+                del self._meetings[name]
+        elif verb != "connect":
+            channel = self._channels[name]
+            queue = channel.queues[key]
+            queue.items.extendleft(reversed(asked.taken))
+            self._serve_takers(channel, queue)
+            self._tidy(channel, key)
+
+    def _tidy(self, channel: _Hosted, key: Hashable) -> None:
+        """Forget a queue that holds nothing and nobody: keys come and go."""
+        queue = channel.queues.get(key)
+        if queue is not None and not (queue.items or queue.putters or queue.takers):
+            del channel.queues[key]
+
+    def _forget(self, caller: Caller) -> None:
         """Let go of a caller that is gone."""
-        for waiting, _ in self._all_waiting():
-            for asked in [asked for asked in waiting if asked.wire is wire]:
-                waiting.remove(asked)
-                self._refuse(asked, PeerLost("it is gone"))
-        self._selector.unregister(wire)
-        wire.close()
+        for asked in [asked for asked in self._waiting if asked.caller is caller]:
+            self._withdraw(asked, PeerLost("it is gone"))
+        self._selector.unregister(caller)
+        caller.close()
 
     def _hang_up(self) -> None:
         for key in list(self._selector.get_map().values()):
-            if isinstance(key.fileobj, Wire):
+            if isinstance(key.fileobj, Caller):
                 key.fileobj.close()
+        for asked in self._waiting:
+            for held in (*asked.taken, *([asked.held] if asked.held else [])):
+                held.let_go()
         for channel in self._channels.values():
             for queue in channel.queues.values():
-                for held in (*queue.items, *(asked.held for asked in queue.putters)):
-                    if held is not None and held.descriptor is not None:
-                        os.close(held.descriptor)
+                for held in queue.items:
+                    held.let_go()
         self._endpoint.close()
         self._selector.close()
-        os.close(self._wake)
-        os.close(self._bell)
 
 
-def _enough(request: Request, items: deque[_Held], *, closed: bool) -> int:
-    """How many items answer a request; 0 while it has to wait."""
-    if request.verb == "get" or not items:
-        return min(1, len(items))
-    total, count = 0.0, 0
-    for held in items:
-        if count and total + held.parcel.weight > request.number:
-            return count
-        total, count = total + held.parcel.weight, count + 1
-        if total >= request.number:
-            return count
-    return count if closed or request.wait_s <= 0 else 0
+def _take(asked: _Asked, items: deque[_Held], *, closed: bool) -> bool:
+    """Take out of a queue what a request may have.
+
+    Returns:
+        Whether that answers it; else it waits for more.
+    """
+    if asked.request.verb == "get":
+        asked.taken += [items.popleft()] if items else []
+        return bool(asked.taken)
+    total = sum(held.parcel.weight for held in asked.taken)
+    while items:
+        if asked.taken and total + items[0].parcel.weight > asked.request.number:
+            return True
+        asked.taken.append(items.popleft())
+        total += asked.taken[-1].parcel.weight
+        if total >= asked.request.number:
+            return True
+    return bool(asked.taken) and (closed or asked.request.wait_s <= 0)

@@ -26,6 +26,8 @@ class _Pickler(pickle.Pickler):
         self._torch = sys.modules.get("torch")  # where it is not loaded there are no tensors
 
     def reducer_override(self, value: Any) -> Any:
+        if type(value) is np.ndarray and not value.flags.forc:  # numpy would pickle it into the body
+            return np.ascontiguousarray(value).__reduce_ex__(5)
         torch = self._torch
         if torch is None or not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
             return NotImplemented
@@ -60,7 +62,7 @@ def pack(value: object, sees: Collection[str] = ()) -> tuple[bytes, list[memoryv
     return file.getvalue(), [buffer.raw() for buffer in buffers]
 
 
-def unpack(body: bytes | memoryview, buffers: Sequence[memoryview | bytearray]) -> Any:
+def unpack(body: bytes | bytearray | memoryview, buffers: Sequence[memoryview | bytearray]) -> Any:
     """Put it together again; its arrays look into the buffers, so give buffers that nobody else writes."""
     return pickle.loads(body, buffers=buffers)  # noqa: S301  a process of this run sent it
 

@@ -20,7 +20,7 @@ class Mailbox:
     def __init__(self, wire: Wire) -> None:
         """Take over the wire to it."""
         self.wire = wire
-        self._outgoing: deque[memoryview] = deque()
+        self._outgoing: deque[Any] = deque()  # memoryviews; what else a mailbox sends, its kind knows
         self._length = bytearray(HEADER.size)
         self._frame: bytearray | None = None
         self._room = memoryview(self._length)
@@ -50,11 +50,11 @@ class Mailbox:
             PeerLost: nobody takes it.
         """
         while self._outgoing:
-            part = self._outgoing.popleft()
-            sent = self.wire.send_some(part)
-            if sent < len(part):
-                self._outgoing.appendleft(part[sent:])
+            left = self._send(self._outgoing[0])
+            if left is not None:
+                self._outgoing[0] = left
                 return
+            self._outgoing.popleft()
 
     def collect(self) -> Iterator[Any]:
         """Every message that is there as a whole.
@@ -71,10 +71,18 @@ class Mailbox:
             self._room = memoryview(self._length)
             yield pickle.loads(frame)  # noqa: S301  the peer is a rank of this run
 
+    def _send(self, part: Any) -> Any:
+        """Send what there is room for of a part; what is left of it, or None."""
+        sent = self.wire.send_some(part)
+        return part[sent:] if sent < len(part) else None
+
+    def _receive(self, room: memoryview) -> int:
+        return self.wire.receive_some(room)
+
     def _filled(self) -> bool:
         """Whether what is being read is there to its end."""
         while self._room:
-            count = self.wire.receive_some(self._room)
+            count = self._receive(self._room)
             if count == 0:
                 return False
             self._room = self._room[count:]

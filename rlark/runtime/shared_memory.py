@@ -49,6 +49,10 @@ class Block:
             os.close(descriptor)
             raise
 
+    def fileno(self) -> int:
+        """Its descriptor."""
+        return self._descriptor
+
     def send(self, wire: Wire) -> None:
         """Share it with the peer.
 

@@ -8,6 +8,7 @@ buffer holds the sender back, and the end of the stream tells that the peer is g
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pickle
 import secrets
@@ -22,6 +23,7 @@ EXCHANGE = "RLARK_EXCHANGE_TIMEOUT"
 HEADER = struct.Struct("<Q")
 """A frame's length, before it."""
 _CREDENTIALS = struct.Struct("3i")
+_DESCRIPTOR = struct.Struct("i")
 _BUFFER = 1 << 20
 
 
@@ -44,15 +46,19 @@ class Wire:
         """
         self.peer = peer
         self._socket = connection
-        self._patience_s = patience_s
         self._length = bytearray(HEADER.size)
         connection.setblocking(True)
-        whole, part = divmod(patience_s, 1)
-        limit = struct.pack("@ll", int(whole), int(part * 1e6))
-        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):  # in the kernel: settimeout costs a poll a call
-            connection.setsockopt(socket.SOL_SOCKET, option, limit)
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             connection.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
+        self.have_patience(patience_s)
+
+    def have_patience(self, seconds: float) -> None:
+        """How long to wait for the peer from now on; 0 for as long as it lives."""
+        self._patience_s = seconds
+        whole, part = divmod(seconds, 1)
+        limit = struct.pack("@ll", int(whole), int(part * 1e6))
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):  # in the kernel: settimeout costs a poll a call
+            self._socket.setsockopt(socket.SOL_SOCKET, option, limit)
 
     def fileno(self) -> int:
         """The socket's descriptor, for `selectors`."""
@@ -74,18 +80,28 @@ class Wire:
         process, user, group = _CREDENTIALS.unpack(told)
         return process, user, group
 
-    def send(self, *parts: memoryview | bytes) -> None:
+    def send(self, *parts: memoryview | bytes, descriptor: int | None = None) -> None:
         """Send one frame made of the parts, one after the other.
+
+        Args:
+            parts: the frame's.
+            descriptor: an open file that goes with its first byte, to a peer that takes it there
+                (`receive_some_and_descriptor`).
 
         Raises:
             PeerLost: nobody takes it.
         """
         total = sum(len(part) for part in parts)
+        header = HEADER.pack(total)
         try:
-            if total <= _BUFFER:  # one write for what fits, so that the peer wakes once
-                self._socket.sendall(b"".join((HEADER.pack(total), *parts)))
+            if descriptor is not None:
+                sent = socket.send_fds(self._socket, [header, *parts], [descriptor])
+                self._socket.sendall(memoryview(b"".join((header, *parts)))[sent:])
                 return
-            self._socket.sendall(HEADER.pack(total))
+            if total <= _BUFFER:  # one write for what fits, so that the peer wakes once
+                self._socket.sendall(b"".join((header, *parts)))
+                return
+            self._socket.sendall(header)
             for part in parts:
                 self._socket.sendall(part)
         except OSError as error:
@@ -160,6 +176,41 @@ class Wire:
             raise PeerLost(f"{self.peer} hung up: its process ended")
         return count
 
+    def receive_some_and_descriptor(self, room: memoryview) -> tuple[int, int | None]:
+        """As `receive_some`, and the open file that came with those bytes; the caller closes it.
+
+        Raises:
+            PeerLost: nothing will come.
+        """
+        flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+        try:
+            count, ancillary, _, _ = self._socket.recvmsg_into([room], socket.CMSG_SPACE(_DESCRIPTOR.size), flags)
+        except BlockingIOError:
+            return 0, None
+        except OSError as error:
+            raise self._lost(error) from error
+        if count == 0:
+            raise PeerLost(f"{self.peer} hung up: its process ended")
+        return count, _DESCRIPTOR.unpack(ancillary[0][2])[0] if ancillary else None
+
+    def send_descriptor_at_once(self, descriptor: int) -> bool:
+        """As `send_descriptor`, if there is room now.
+
+        Returns:
+            Whether there was.
+
+        Raises:
+            PeerLost: nobody takes it.
+        """
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, _DESCRIPTOR.pack(descriptor))
+        try:
+            self._socket.sendmsg([b"\0"], [rights], socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise self._lost(error) from error
+        return True
+
     def send_descriptor(self, descriptor: int) -> None:
         """Hand an open file over; the peer gets a descriptor of its own.
 
@@ -176,13 +227,16 @@ class Wire:
 
         Raises:
             PeerLost: none comes.
+            OSError: this process has too many files open already.
         """
         try:
-            told, descriptors, _, _ = socket.recv_fds(self._socket, 1, 1)
+            told, descriptors, _, _ = socket.recv_fds(self._socket, 1, 1, socket.MSG_CMSG_CLOEXEC)
         except OSError as error:
             raise self._lost(error) from error
-        if not told or not descriptors:
+        if not told:
             raise PeerLost(f"{self.peer} hung up: its process ended")
+        if not descriptors:  # the kernel drops what the process has no number left for
+            raise OSError(errno.EMFILE, f"{os.strerror(errno.EMFILE)}; what {self.peer} handed over is lost")
         return descriptors[0]
 
     def close(self) -> None:

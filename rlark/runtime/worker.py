@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rlark.runtime.channel import HOST, Answer, Channel, Request
+from rlark.runtime.channel import GRACE_S, HOST, Answer, Channel, Request
 from rlark.runtime.rank import Rank
 from rlark.runtime.weights import Publisher, Subscriber
 from rlark.runtime.wire import Endpoint, Wire, connect, exchange_patience
@@ -113,6 +113,7 @@ class Worker:
         """
         if self._host is None:
             self._host = connect(f"{self._run}/{HOST}", self._name, "the driver")
+        self._host.have_patience(timeout_s + GRACE_S)
         self._host.send_object(Request("barrier", self.group_name, number=self.world_size, wait_s=timeout_s))
         answer: Answer = self._host.receive_object()
         if answer.error is not None:

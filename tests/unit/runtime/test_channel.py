@@ -119,13 +119,12 @@ def test_who_waits_longest_is_served_first():
     run = new_run()
     host = ChannelHost(run)
     ours = Channel.create(run, "c", "driver")
-    takers = host._channels["c"].queue("default").takers
     waiting, ends = [], []
     for count in (1, 2, 3):
         ends.append(Channel.connect(run, "c", f"rank-{count}"))
         waiting.append(later(ends[-1].get))
         until = time.monotonic() + 5
-        while len(takers) < count:  # the host has heard of each before the next
+        while len(host._waiting) < count:  # the host has heard of each before the next
             assert time.monotonic() < until
     for item in range(3):
         ours.put(item)

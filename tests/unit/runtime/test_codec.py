@@ -57,6 +57,8 @@ def test_arrays_are_not_copied_into_the_body_and_not_copied_by_packing():
 
 def test_what_is_not_contiguous_arrives_too():
     array, tensor = np.arange(6).reshape(2, 3)[:, ::2], torch.arange(6).reshape(2, 3).t()
+    _, arrays = pack([array, tensor])
+    assert [len(one) for one in arrays] == [4 * 8, 6 * 8]
     got = passed([array, tensor])
     assert (got[0].tolist(), got[1].tolist()) == ([[0, 2], [3, 5]], [[0, 3], [1, 4], [2, 5]])
 
