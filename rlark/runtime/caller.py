@@ -15,12 +15,14 @@ class Caller(Mailbox):
 
     Attributes:
         arrived: the descriptors that came with messages not yet collected, or with the last one.
+        watched: whether its host looks for room to send what waits.
     """
 
     def __init__(self, wire: Wire) -> None:
         """Take over the wire to it."""
         super().__init__(wire)
         self.arrived: deque[int] = deque()
+        self.watched = False
 
     def hand_over(self, descriptor: int) -> None:
         """Send an open file after what was posted; the descriptor is closed once it has gone.
@@ -48,6 +50,8 @@ class Caller(Mailbox):
         return None
 
     def _receive(self, room: memoryview) -> int:
+        if self._frame is not None:
+            return super()._receive(room)  # a file comes with the first bytes of a message
         count, descriptor = self.wire.receive_some_and_descriptor(room)
         if descriptor is not None:
             self.arrived.append(descriptor)

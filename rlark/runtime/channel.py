@@ -266,10 +266,8 @@ class Channel:
         wire = self._wire
         if wire is None:
             self._wire = wire = connect(f"{self._run}/{HOST}", self._caller, "the host of the channels")
-        wait_s = min(request.wait_s, _FOREVER_S)
-        wire.have_patience(wait_s + GRACE_S)
-        frame = pickle.dumps(request._replace(wait_s=wait_s), protocol=5)
-        wire.send(frame, descriptor=None if block is None else block.fileno())
+        wire.have_patience(min(request.wait_s, _FOREVER_S) + GRACE_S)
+        wire.send(pickle.dumps(request, protocol=5), descriptor=None if block is None else block.fileno())
         answer: Answer = wire.receive_object()
         blocks: list[Block | None] = []
         try:

@@ -160,7 +160,8 @@ class ChannelHost:
                 caller.flush()
                 self._watch(caller)
             if mask & selectors.EVENT_READ:
-                for request in caller.collect():
+                request = next(caller.collect(), None)  # one: it says nothing more before it is answered
+                if request is not None:
                     self._hear(caller, request)
         except PeerLost:
             self._forget(caller)
@@ -322,9 +323,9 @@ class ChannelHost:
 
     def _watch(self, caller: Caller) -> None:
         """Wake when there is room for what waits to be sent."""
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if caller.waiting else 0)
-        if self._selector.get_key(caller).events != wanted:
-            self._selector.modify(caller, wanted)
+        if caller.watched != caller.waiting:
+            caller.watched = caller.waiting
+            self._selector.modify(caller, selectors.EVENT_READ | (selectors.EVENT_WRITE if caller.watched else 0))
 
     def _wait(self, asked: _Asked, where: MutableSequence[_Asked]) -> None:
         where.append(asked)

@@ -47,6 +47,7 @@ class Wire:
         self.peer = peer
         self._socket = connection
         self._length = bytearray(HEADER.size)
+        self._patience_s = 0.0
         connection.setblocking(True)
         for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             connection.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
@@ -54,6 +55,8 @@ class Wire:
 
     def have_patience(self, seconds: float) -> None:
         """How long to wait for the peer from now on; 0 for as long as it lives."""
+        if seconds == self._patience_s:
+            return
         self._patience_s = seconds
         whole, part = divmod(seconds, 1)
         limit = struct.pack("@ll", int(whole), int(part * 1e6))
