@@ -29,14 +29,17 @@ class _Pickler(pickle.Pickler):
         if type(value) is np.ndarray and not value.flags.forc:  # numpy would pickle it into the body
             return np.ascontiguousarray(value).__reduce_ex__(5)
         torch = self._torch
-        if torch is None or not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        if torch is None or not isinstance(value, torch.Tensor):
+            return NotImplemented
+        if value.layout is not torch.strided or value.is_quantized:  # there is more to it than its numbers
             return NotImplemented
         if value.device.type == "cuda":
             handle = device_memory.shared(value, self._sees)
             if handle is not None:
                 return Handle.open, (handle,)
-        plain = value.detach().cpu().contiguous()
-        flat = plain.view(-1).view(torch.uint8).numpy()  # numpy does not know bfloat16
+        plain = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
+        row = plain.as_strided((plain.numel(),), (1,))  # a single number may have any stride
+        flat = row.view(torch.uint8).numpy()  # numpy does not know bfloat16
         return _tensor, (flat, str(plain.dtype).removeprefix("torch."), tuple(plain.shape))
 
 

@@ -63,6 +63,24 @@ def test_what_is_not_contiguous_arrives_too():
     assert (got[0].tolist(), got[1].tolist()) == ([[0, 2], [3, 5]], [[0, 3], [1, 4], [2, 5]])
 
 
+def test_tensors_that_torch_has_not_computed_yet_or_keeps_in_its_own_way_arrive_too():
+    turned = torch.tensor([1 + 2j]).conj()
+    got = passed([turned, turned.imag, torch.ones(1).expand(3), torch.eye(2).to_sparse()])
+    assert [one.tolist() for one in got[:3]] == [[1 - 2j], [-2], [1, 1, 1]]
+    assert got[3].to_dense().tolist() == [[1, 0], [0, 1]]
+
+
+def test_a_slice_of_one_number_arrives():
+    assert passed(torch.arange(6).reshape(2, 3)[1:, 1]).tolist() == [4]
+
+
+def test_one_array_twice_is_one_array_there():
+    array, tensor = np.zeros(3), torch.zeros(3)
+    got = passed([array, array, tensor, tensor])
+    assert got[0] is got[1]
+    assert got[2] is got[3]
+
+
 def test_a_parameter_arrives_as_a_plain_tensor():
     got = passed({"weight": torch.nn.Parameter(torch.ones(2))})["weight"]
     assert (type(got), got.requires_grad, got.tolist()) == (torch.Tensor, False, [1, 1])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import threading
 
@@ -130,3 +131,53 @@ def test_open_files_are_handed_over(pair):
     assert os.read(read, 100) == b"through"
     assert os.read(read, 100) == b""
     os.close(read)
+
+
+def test_an_open_file_comes_with_the_first_byte_of_a_frame(pair):
+    left, right = pair
+    read, write = os.pipe()
+    left.send(b"take", b" it", descriptor=write)
+    os.close(write)
+    room = memoryview(bytearray(64))
+    count, descriptor = right.receive_some_and_descriptor(room)
+    assert bytes(room[8:count]) == b"take it"
+    assert not os.get_inheritable(descriptor)
+    os.write(descriptor, b"x")
+    os.close(descriptor)
+    assert os.read(read, 2) == b"x"
+    os.close(read)
+    assert right.receive_some_and_descriptor(room) == (0, None)
+    left.close()
+    with pytest.raises(PeerLost, match="left hung up"):
+        right.receive_some_and_descriptor(room)
+
+
+def test_an_open_file_waits_for_room(pair):
+    left, right = pair
+    sent = 0
+    while left.send_descriptor_at_once(left.fileno()):
+        sent += 1
+    assert sent > 100
+    os.close(right.receive_descriptor())
+    for _ in range(sent - 1):
+        os.close(right.receive_descriptor())
+    assert left.send_descriptor_at_once(left.fileno())
+
+
+def test_patience_can_change(pair):
+    left, _ = pair
+    left.have_patience(0.01)
+    with pytest.raises(PeerLost, match=r"right was silent for 0\.01 s"):
+        left.receive()
+
+
+def test_a_file_that_finds_no_number_is_told_as_that(pair):
+    left, right = pair
+    left.send_descriptor(left.fileno())
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files; what left handed over is lost"):
+            right.receive_descriptor()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
