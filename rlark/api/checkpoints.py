@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,9 +12,7 @@ from rlark.api.commands import JsonObject
 from rlark.api.room import PREFIX, room, told
 from rlark.control.reader import LedgerReader
 from rlark.folder import Home, read_json
-
-_NAME = re.compile(r"global_step_(\d+)")
-_MANIFEST = "checkpoint.json"
+from rlark.spec.checkpoint import MANIFEST, iteration_of, saved
 
 
 def router(reader: LedgerReader, home: Home) -> APIRouter:
@@ -26,18 +23,16 @@ def router(reader: LedgerReader, home: Home) -> APIRouter:
     def list_checkpoints(name: str) -> JsonObject:
         """Those that are there, oldest first: the iteration, the folder on the node, the engine and the task."""
         reader.standing(name)
-        items = [item for path in home.job(name).checkpoints.glob("global_step_*") if (item := _item(path))]
-        return {"items": sorted(items, key=lambda item: int(item["iteration"]))}
+        return {"items": [item for path in saved(home.job(name).checkpoints) if (item := _item(path))]}
 
     return routes
 
 
 def _item(path: Path) -> JsonObject | None:
     """A whole checkpoint; None for what is none."""
-    match = _NAME.fullmatch(path.name)
     with suppress(OSError, ValueError):
-        told = read_json(path / _MANIFEST)
-        if match and told:
+        told = read_json(path / MANIFEST)
+        if told:
             of = {name: str(told.get(name) or "") for name in ("engine", "task")}
-            return {"iteration": int(match[1]), "path": str(path), **of}
+            return {"iteration": iteration_of(path), "path": str(path), **of}
     return None

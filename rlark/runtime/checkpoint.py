@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,16 +25,15 @@ from typing import TYPE_CHECKING, Any
 
 from rlark.folder import read_json, write_json, write_text
 from rlark.runtime import plain
+from rlark.spec.checkpoint import MANIFEST, checkpoint_name, iteration_of, saved
 
 if TYPE_CHECKING:
     from rlark.runtime.component import State
 
 ACTOR = "actor.pkl"
 REST = "rest.pkl"
-MANIFEST = "checkpoint.json"
 LATEST = "latest"
 KEEP = 4
-_NAME = re.compile(r"global_step_(\d+)")
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,7 @@ def save(
         ValueError: a state holds more than plain values and arrays.
     """
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    target = root / f"global_step_{iteration}"
+    target = root / checkpoint_name(iteration)
     with _drafted(target) as draft:
         draft.mkdir(mode=0o700)
         rest = {**state, "actor": list(state["actor"][1:]), "progress": dict(progress)}
@@ -127,8 +125,9 @@ def _put(draft: Path, target: Path) -> None:
 
 
 def _drop_superfluous(root: Path, newest: Path, keep: int) -> None:
-    found, kept = saved(root), due(root)
-    kept = [path for path in kept if _number(path) <= _number(newest)][-keep:]
+    found = saved(root)
+    until = found[: found.index(newest) + 1]
+    kept = [path for path in due(root) if path in until][-keep:]
     for other in found:
         if other != newest and other not in kept:
             _remove(other)
@@ -142,18 +141,9 @@ def _remove(path: Path) -> None:
     shutil.rmtree(going, ignore_errors=True)
 
 
-def saved(root: Path) -> list[Path]:
-    """Every checkpoint folder, oldest first."""
-    return sorted((path for path in root.glob("global_step_*") if _NAME.fullmatch(path.name)), key=_number)
-
-
 def due(root: Path) -> list[Path]:
     """Those that were due, oldest first: what a run may choose its best from."""
     return [path for path in saved(root) if (told := manifest_of(path)) and told.get("due", True)]
-
-
-def _number(path: Path) -> int:
-    return int(path.name.rpartition("_")[2])
 
 
 def adopt(source: Path, root: Path, *, keep: int = KEEP) -> None:
@@ -173,11 +163,12 @@ def adopt(source: Path, root: Path, *, keep: int = KEEP) -> None:
         return
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     here = _iteration(source)
-    earlier = [path for path in due(source.parent) if _number(path) < here] if _NAME.fullmatch(source.name) else []
+    beside = due(source.parent) if iteration_of(source) is not None else []
+    earlier = [path for path in beside if (iteration_of(path) or 0) < here]
     for path in (*(earlier[1 - keep :] if keep > 1 else ()), source):
         for name in (ACTOR, REST):
             _checked(path, name)
-        with _drafted(root / f"global_step_{_iteration(path)}") as draft:
+        with _drafted(root / checkpoint_name(_iteration(path))) as draft:
             shutil.copytree(path, draft, copy_function=_link)
 
 
@@ -248,7 +239,7 @@ def _resolve(path: Path) -> Path:
         return path
     pointer = path / LATEST
     name = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else ""
-    if _NAME.fullmatch(name) and (path / name).is_dir():
+    if iteration_of(path / name) is not None and (path / name).is_dir():
         return path / name
     found = saved(path)  # a process was killed while it put a checkpoint in another's place
     return found[-1] if found else path

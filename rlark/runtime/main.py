@@ -34,6 +34,7 @@ from rlark.runtime.rank import FUSED, THREADS, fused_rank, rank_status
 from rlark.runtime.requested import requested
 from rlark.runtime.seat import show_stacks_on_request
 from rlark.runtime.stop import STOPPED, Stop, Stopped
+from rlark.spec.checkpoint import saved
 from rlark.spec.status import RankStatus
 
 if TYPE_CHECKING:
@@ -279,9 +280,7 @@ def _checkpoint_of(assignment: Assignment) -> Path | None:
 
 def _go_on(assignment: Assignment, runner: Runner) -> bool:
     """Go on from the newest checkpoint that a failed attempt of the Job left whole; False where there is none."""
-    from rlark.runtime import checkpoint
-
-    for path in reversed(checkpoint.saved(assignment.folder.checkpoints)):
+    for path in reversed(saved(assignment.folder.checkpoints)):
         try:
             runner.resume(path)
         except (ValueError, OSError) as error:
@@ -294,7 +293,6 @@ def _go_on(assignment: Assignment, runner: Runner) -> bool:
 
 def _tell_how_to_go_on(assignment: Assignment | None, engine: str) -> None:
     """A request names its checkpoint; that of a run which wrote no result has a name all the same."""
-    from rlark.runtime.checkpoint import saved
     from rlark.runtime.requested import reference
 
     if assignment is None or not assignment.files:

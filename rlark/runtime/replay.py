@@ -20,9 +20,8 @@ from rlark.runtime.component import DeviceUse
 from rlark.runtime.offload import MOVED
 from rlark.runtime.report import finite
 from rlark.runtime.trainer import Trainer
+from rlark.spec.checkpoint import REPLAY_UPDATES, checkpoint_name
 
-UPDATES = "RLARK_REPLAY_UPDATES"
-"""The variable by which a Job asks for a replay: how many iterations."""
 REPORT = "replay.json"
 
 
@@ -49,11 +48,13 @@ class Replay:
         Raises:
             ValueError: not for a whole number of iterations, or there is no checkpoint to begin at.
         """
-        wanted = environ.get(UPDATES)
+        wanted = environ.get(REPLAY_UPDATES)
         if wanted is None:
             return None
         if not wanted.isdecimal() or int(wanted) < 1 or not resume_dir:
-            raise ValueError(f"{UPDATES} is {wanted!r}; it is a number of iterations from 1, after runner.resume_dir")
+            raise ValueError(
+                f"{REPLAY_UPDATES} is {wanted!r}; it is a number of iterations from 1, after runner.resume_dir"
+            )
         return cls(Path(resume_dir), int(wanted))
 
     def run(self, trainer: Trainer) -> dict[str, object]:
@@ -77,7 +78,7 @@ class Replay:
         compared = []
         for number in range(first, last + 1):
             _compare(number, {name: finite(value) for name, value in trainer.iterate().items()}, told[number])
-            saved = self.source.parent / f"global_step_{number}"
+            saved = self.source.parent / checkpoint_name(number)
             if saved.is_dir():
                 _compare_states(saved, trainer)
                 compared.append(number)

@@ -17,6 +17,7 @@ from rlark.reference import slug
 from rlark.runtime.assignment import Assignment
 from rlark.runtime.checkpoint import manifest_of
 from rlark.runtime.file_protocol import Files, clear
+from rlark.spec.checkpoint import checkpoint_name
 from rlark.spec.train_request import ResumeFrom, sentences
 
 
@@ -85,7 +86,7 @@ def earlier(wanted: ResumeFrom, runs: Path, engine: str) -> Path:
     folder, result = found[0]
     iteration, made_by = result["checkpoint"].get("iteration"), (result.get("metrics") or {}).get("engine")
     _require_same(named, wanted, engine, made_by=made_by, iteration=iteration)
-    path = folder / "checkpoints" / f"global_step_{iteration}"
+    path = folder / "checkpoints" / checkpoint_name(iteration)
     if not path.is_dir():
         raise ValueError(f"{named} is gone: {path} is not there any more")
     return path

@@ -13,6 +13,7 @@ from rlark.runtime.component import Metrics, Run, Shape
 from rlark.runtime.report import Reporter
 from rlark.runtime.stop import Stop, Stopped
 from rlark.runtime.trainer import Trainer
+from rlark.spec.checkpoint import iteration_of
 
 CHECKPOINTS = 8
 """How many checkpoints a run writes unless its configuration says otherwise."""
@@ -39,7 +40,7 @@ class Progress:
 
 def metrics_of(path: Path) -> Path:
     """The metrics of the run that a checkpoint (or a folder of them) is of."""
-    checkpoints = path.parent if path.name.startswith("global_step_") else path
+    checkpoints = path if iteration_of(path) is None else path.parent
     return JobFolder(checkpoints.parent).metrics
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlark.errors import NotFound, UsageError
 from rlark.sdk.draft import Draft
+from rlark.spec.checkpoint import REPLAY_UPDATES
 from rlark.spec.yaml import parse
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ _LONGEST = 56
 KEY = "runner.resume_dir"
 REPLAY_OF = "rlark.io/replay-of"
 """The label of a Job that is a replay: whose."""
-UPDATES = "RLARK_REPLAY_UPDATES"
-"""By this variable a run knows that it is a replay (`rlark.runtime.replay`)."""
 
 
 def resumed(draft: Draft, checkpoint: Mapping[str, Any]) -> Draft:
@@ -125,8 +124,8 @@ def replaying(client: Client, choice: str, updates: int) -> JsonObject:
         raise UsageError(f"{name} trains by no engine's configuration, so nothing of it can be replayed")
     inline = config["inline"]
     ray["config"] = {**config, "inline": {**inline, "runner": {**inline.get("runner", {}), "resume_dir": path}}}
-    kept = [one for one in ray.get("env") or () if one.get("name") != UPDATES]
-    ray["env"] = [*kept, {"name": UPDATES, "value": str(updates)}]
+    kept = [one for one in ray.get("env") or () if one.get("name") != REPLAY_UPDATES]
+    ray["env"] = [*kept, {"name": REPLAY_UPDATES, "value": str(updates)}]
     body["spec"]["tasks"] = [{**task, "ray": ray}]
     return body
 

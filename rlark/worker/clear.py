@@ -8,6 +8,7 @@ from rlark.folder import JobFolder
 from rlark.host.remove import remove
 from rlark.plan.mounts import real_path
 from rlark.plan.plan import Plan
+from rlark.spec.checkpoint import saved
 
 
 def clear(folder: JobFolder, plan: Plan, *, goes_on: bool = False) -> None:
@@ -42,8 +43,8 @@ def last_checkpoint(folder: JobFolder, plan: Plan) -> str:
     """
     if not plan.engine:
         return ""
-    found = {int(path.name.rpartition("_")[2]): path.name for path in folder.checkpoints.glob("global_step_*[0-9]")}
-    return found[max(found)] if found else ""
+    found = saved(folder.checkpoints)
+    return found[-1].name if found else ""
 
 
 def _resumes_from(folder: JobFolder, plan: Plan) -> Path | None:

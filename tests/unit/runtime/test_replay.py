@@ -9,8 +9,9 @@ import pytest
 
 from rlark.folder import JobFolder, read_json
 from rlark.runtime import checkpoint
-from rlark.runtime.replay import UPDATES, Differs, Replay, difference
+from rlark.runtime.replay import Differs, Replay, difference
 from rlark.runtime.trainer import FusedTrainer
+from rlark.spec.checkpoint import REPLAY_UPDATES
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def test_what_the_run_did_not_tell_cannot_be_compared(whole, trainer):
 @pytest.mark.parametrize(("wanted", "source"), [("0", "/x"), ("-1", "/x"), ("two", "/x"), ("2", "")])
 def test_it_is_asked_for_with_a_number_and_a_checkpoint(wanted, source):
     with pytest.raises(ValueError, match="it is a number of iterations from 1, after runner"):
-        Replay.asked(source, {UPDATES: wanted})
+        Replay.asked(source, {REPLAY_UPDATES: wanted})
 
 
 def test_a_run_that_is_asked_for_none_trains():
@@ -106,14 +107,14 @@ def test_a_job_replays_and_tells_what_was_compared(whole, assign, run_toy, tmp_p
     again = assign(
         fused=True, runner={"max_epochs": 6, "resume_dir": str(theirs / "checkpoints" / "global_step_3")}
     ).folder
-    done = run_toy(again.root, **{UPDATES: "2"})
+    done = run_toy(again.root, **{REPLAY_UPDATES: "2"})
     assert done.returncode == 0, done.stderr
     report = read_json(again.artifacts / "replay.json")
     assert report == {"equal": True, "from": 4, "to": 5, "checkpointsCompared": [4, 5]}
     assert not again.metrics.exists()
     change(JobFolder(theirs), "meanReward", 4)
     again.result.unlink()
-    done = run_toy(again.root, **{UPDATES: "2"})
+    done = run_toy(again.root, **{REPLAY_UPDATES: "2"})
     assert done.returncode == 1
     assert "Differs: iteration 4: meanReward was" in done.stderr
     assert not again.result.exists()
