@@ -14,15 +14,13 @@ import selectors
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Hashable, MutableSequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from rlark.host.open_files import allow_many
 from rlark.runtime.caller import Caller
-from rlark.runtime.channel import HOST, Answer, ChannelClosed, ChannelEmpty, ChannelFull, Parcel, Request
+from rlark.runtime.channel import HOST, Answer, ChannelClosed, ChannelEmpty, ChannelFull, Request
+from rlark.runtime.hosted import Asked, Held, Hosted, Queue, take
 from rlark.runtime.wire import Endpoint, PeerLost
 
 _LONG_S = 3600.0
@@ -38,52 +36,6 @@ _WORDS = {
 """What those who waited too long waited for."""
 
 
-class _Held(NamedTuple):
-    """An item in a queue: what is said of it, and the descriptor of its block, if it has one."""
-
-    parcel: Parcel
-    descriptor: int | None
-
-    def let_go(self) -> None:
-        if self.descriptor is not None:
-            os.close(self.descriptor)
-
-
-@dataclass(eq=False)
-class _Asked:
-    """What somebody asked, while it waits for its answer.
-
-    Attributes:
-        held: what is to be put.
-        taken: what a batch has so far, out of the queue's way: room for the rest of it.
-    """
-
-    caller: Caller
-    request: Request
-    until: float
-    held: _Held | None = None
-    taken: list[_Held] = field(default_factory=list)
-
-
-@dataclass
-class _Queue:
-    items: deque[_Held] = field(default_factory=deque)
-    putters: deque[_Asked] = field(default_factory=deque)
-    takers: deque[_Asked] = field(default_factory=deque)
-
-
-@dataclass
-class _Hosted:
-    """One channel."""
-
-    maxsize: int
-    closed: bool = False
-    queues: dict[Hashable, _Queue] = field(default_factory=dict)
-
-    def full(self, queue: _Queue) -> bool:
-        return 0 < self.maxsize <= len(queue.items)
-
-
 class ChannelHost:
     """Hosts the channels of one run, and the meetings of its groups, until it is closed."""
 
@@ -95,11 +47,11 @@ class ChannelHost:
         """
         allow_many()
         self._endpoint = Endpoint(f"{run}/{HOST}", _NAME_S)
-        self._channels: dict[str, _Hosted] = {}
-        self._seekers: list[_Asked] = []
-        self._meetings: dict[str, list[_Asked]] = {}
-        self._waiting: dict[_Asked, MutableSequence[_Asked]] = {}
-        self._verbs: dict[str, Callable[[_Asked], None]] = {
+        self._channels: dict[str, Hosted] = {}
+        self._seekers: list[Asked] = []
+        self._meetings: dict[str, list[Asked]] = {}
+        self._waiting: dict[Asked, MutableSequence[Asked]] = {}
+        self._verbs: dict[str, Callable[[Asked], None]] = {
             "create": self._create,
             "connect": self._connect,
             "put": self._put,
@@ -172,42 +124,42 @@ class ChannelHost:
     def _hear(self, caller: Caller, request: Request) -> None:
         parcel, held = request.parcel, None
         if parcel is not None:
-            held = _Held(parcel, caller.arrived.popleft() if caller.arrived else None)
-        asked = _Asked(caller, request, time.monotonic() + request.wait_s, held)
+            held = Held(parcel, caller.arrived.popleft() if caller.arrived else None)
+        asked = Asked(caller, request, time.monotonic() + request.wait_s, held)
         if held is not None and held.descriptor is None and parcel is not None and parcel.inline is None:
             told = f"{os.strerror(errno.EMFILE)} in the driver, where large items wait to be taken"
             self._answer(asked, Answer(OSError(errno.EMFILE, told)))
             return
         self._verbs[request.verb](asked)
 
-    def _create(self, asked: _Asked) -> None:
+    def _create(self, asked: Asked) -> None:
         name, maxsize = asked.request.name, int(asked.request.number)
         there = self._channels.get(name)
         if there is not None and there.maxsize != maxsize:
             told = f"the channel {name} is there already, with room for {there.maxsize or 'any number of'} items"
             self._answer(asked, Answer(ValueError(told)))
             return
-        self._channels.setdefault(name, _Hosted(maxsize))
+        self._channels.setdefault(name, Hosted(maxsize))
         self._answer(asked, Answer())
         for seeker in [seeker for seeker in self._seekers if seeker.request.name == name]:
             self._stop_waiting(seeker)
             self._answer(seeker, Answer())
 
-    def _connect(self, asked: _Asked) -> None:
+    def _connect(self, asked: Asked) -> None:
         if asked.request.name in self._channels:
             self._answer(asked, Answer())
         else:
             self._wait(asked, self._seekers)
 
-    def _found(self, asked: _Asked) -> tuple[_Hosted, _Queue] | None:
+    def _found(self, asked: Asked) -> tuple[Hosted, Queue] | None:
         """What is asked for; where there is no such channel the caller is told."""
         channel = self._channels.get(asked.request.name)
         if channel is None:
             self._refuse(asked, ValueError(f"there is no channel {asked.request.name}"))
             return None
-        return channel, channel.queues.setdefault(asked.request.key, _Queue())
+        return channel, channel.queues.setdefault(asked.request.key, Queue())
 
-    def _put(self, asked: _Asked) -> None:
+    def _put(self, asked: Asked) -> None:
         found = self._found(asked)
         if found is None or asked.held is None:
             return
@@ -224,7 +176,7 @@ class ChannelHost:
             self._refuse(asked, ChannelFull(f"the channel {asked.request.name} holds {channel.maxsize} items"))
         self._tidy(channel, asked.request.key)
 
-    def _get(self, asked: _Asked) -> None:
+    def _get(self, asked: Asked) -> None:
         found = self._found(asked)
         if found is None:
             return
@@ -236,7 +188,7 @@ class ChannelHost:
             self._answer(asked, Answer(ChannelEmpty(f"the channel {asked.request.name} is empty")))
         self._tidy(channel, asked.request.key)
 
-    def _size(self, asked: _Asked) -> None:
+    def _size(self, asked: Asked) -> None:
         found = self._found(asked)
         if found is not None:
             channel, queue = found
@@ -244,7 +196,7 @@ class ChannelHost:
             self._answer(asked, Answer(value=value))
             self._tidy(channel, asked.request.key)
 
-    def _close(self, asked: _Asked) -> None:
+    def _close(self, asked: Asked) -> None:
         channel = self._channels.get(asked.request.name)
         if channel is not None:
             channel.closed = True
@@ -257,7 +209,7 @@ class ChannelHost:
                 self._tidy(channel, key)
         self._answer(asked, Answer())
 
-    def _barrier(self, asked: _Asked) -> None:
+    def _barrier(self, asked: Asked) -> None:
         here = self._meetings.setdefault(asked.request.name, [])
         self._wait(asked, here)
         if len(here) >= int(asked.request.number):
@@ -266,11 +218,11 @@ class ChannelHost:
                 self._stop_waiting(one)
                 self._answer(one, Answer())
 
-    def _serve_takers(self, channel: _Hosted, queue: _Queue) -> None:
+    def _serve_takers(self, channel: Hosted, queue: Queue) -> None:
         """Give what there is to those who waited longest, and let in who waits for room."""
         while queue.takers:
             asked = queue.takers[0]
-            enough = _take(asked, queue.items, closed=channel.closed)
+            enough = take(asked, queue.items, closed=channel.closed)
             let_in = self._let_in(channel, queue)
             if enough:
                 self._stop_waiting(asked)
@@ -281,7 +233,7 @@ class ChannelHost:
             elif not let_in:
                 return
 
-    def _let_in(self, channel: _Hosted, queue: _Queue) -> bool:
+    def _let_in(self, channel: Hosted, queue: Queue) -> bool:
         """Put what there is room for now; whether there was anything."""
         found = False
         while queue.putters and not channel.full(queue):
@@ -293,7 +245,7 @@ class ChannelHost:
             found = True
         return found
 
-    def _give(self, asked: _Asked, queue: _Queue) -> None:
+    def _give(self, asked: Asked, queue: Queue) -> None:
         """Hand over what was taken; a taker that is gone leaves it to the next."""
         items, asked.taken = asked.taken, []
         try:
@@ -307,13 +259,13 @@ class ChannelHost:
                     asked.caller.hand_over(held.descriptor)
         self._watch(asked.caller)
 
-    def _refuse(self, asked: _Asked, error: Exception) -> None:
+    def _refuse(self, asked: Asked, error: Exception) -> None:
         """Say no, and let what was to be put go."""
         if asked.held is not None:
             asked.held.let_go()
         self._answer(asked, Answer(error))
 
-    def _answer(self, asked: _Asked, answer: Answer) -> None:
+    def _answer(self, asked: Asked, answer: Answer) -> None:
         with suppress(PeerLost):  # its end is heard by itself
             self._post(asked.caller, answer)
 
@@ -327,11 +279,11 @@ class ChannelHost:
             caller.watched = caller.waiting
             self._selector.modify(caller, selectors.EVENT_READ | (selectors.EVENT_WRITE if caller.watched else 0))
 
-    def _wait(self, asked: _Asked, where: MutableSequence[_Asked]) -> None:
+    def _wait(self, asked: Asked, where: MutableSequence[Asked]) -> None:
         where.append(asked)
         self._waiting[asked] = where
 
-    def _stop_waiting(self, asked: _Asked) -> None:
+    def _stop_waiting(self, asked: Asked) -> None:
         self._waiting.pop(asked).remove(asked)
 
     def _expire(self, now: float) -> None:
@@ -346,7 +298,7 @@ class ChannelHost:
                 )
                 self._withdraw(one, TimeoutError(f"{words} within {asked.request.wait_s:g} s"))
 
-    def _withdraw(self, asked: _Asked, error: Exception) -> None:
+    def _withdraw(self, asked: Asked, error: Exception) -> None:
         """End somebody's waiting without what it waited for; what it had taken goes back to where it was."""
         self._stop_waiting(asked)
         self._refuse(asked, error)
@@ -361,7 +313,7 @@ class ChannelHost:
             self._serve_takers(channel, queue)
             self._tidy(channel, key)
 
-    def _tidy(self, channel: _Hosted, key: Hashable) -> None:
+    def _tidy(self, channel: Hosted, key: Hashable) -> None:
         """Forget a queue that holds nothing and nobody: keys come and go."""
         queue = channel.queues.get(key)
         if queue is not None and not (queue.items or queue.putters or queue.takers):
@@ -387,23 +339,3 @@ class ChannelHost:
                     held.let_go()
         self._endpoint.close()
         self._selector.close()
-
-
-def _take(asked: _Asked, items: deque[_Held], *, closed: bool) -> bool:
-    """Take out of a queue what a request may have.
-
-    Returns:
-        Whether that answers it; else it waits for more.
-    """
-    if asked.request.verb == "get":
-        asked.taken += [items.popleft()] if items else []
-        return bool(asked.taken)
-    total = sum(held.parcel.weight for held in asked.taken)
-    while items:
-        if asked.taken and total + items[0].parcel.weight > asked.request.number:
-            return True
-        asked.taken.append(items.popleft())
-        total += asked.taken[-1].parcel.weight
-        if total >= asked.request.number:
-            return True
-    return bool(asked.taken) and (closed or asked.request.wait_s <= 0)

@@ -142,7 +142,7 @@ class Wire:
 
     def receive_object(self) -> Any:
         """What `send_object` sent."""
-        return pickle.loads(self.receive())  # noqa: S301  the peer is a process of this run, in a private folder
+        return pickle.loads(self.receive())  # noqa: S301  the peer is a process of this run and user
 
     def send_some(self, data: memoryview) -> int:
         """Send as many bytes as there is room for now.

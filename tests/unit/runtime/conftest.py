@@ -14,6 +14,7 @@ import pytest
 
 from rlark.engine import load_attribute
 from rlark.folder import JobFolder, write_json
+from rlark.host import process
 from rlark.plan.node import Device, Lease
 from rlark.plan.plan import Plan, RankPlacement
 from rlark.runtime import seat
@@ -23,6 +24,7 @@ from rlark.runtime.placed import PlacedTrainer
 from rlark.runtime.rank import Rank
 from rlark.runtime.trainer import Workload
 from rlark.runtime.wire import PeerLost
+from rlark.runtime.worker import Worker
 from rlark.spec.status import RankStatus
 
 TOYS = Path(__file__).parents[2] / "engine_for_tests"
@@ -145,3 +147,39 @@ def run_toy(toys: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         return subprocess.run(command, env=given, capture_output=True, text=True, timeout=60, check=False)
 
     return run
+
+
+@pytest.fixture
+def later() -> Callable[[Callable[[], object]], tuple[threading.Thread, list[object]]]:
+    """Does something in a thread: that thread, and the list in which what came of it will stand."""
+
+    def begin(do: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
+        found: list[object] = []
+
+        def run() -> None:
+            try:
+                found.append(do())
+            except Exception as error:  # noqa: BLE001  it is what came of it
+                found.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        return thread, found
+
+    return begin
+
+
+@pytest.fixture
+def adder(toys: Path) -> type[Worker]:
+    """A class of workers."""
+    from adding_workers import Adder
+
+    return Adder
+
+
+@pytest.fixture
+def cluster(toys: Path, tmp_path: Path) -> Iterator[Cluster]:
+    """Room for two `adders` and one of the `others`; nobody is left of them afterwards."""
+    with Cluster.local(adders=2, others=1, logs=tmp_path) as cluster:
+        yield cluster
+    assert not [one for one in cluster.roster.processes.values() if one is not None and process.alive(one)]

@@ -52,21 +52,6 @@ def channel(run: str) -> Iterator[Callable[..., Channel]]:
         one.disconnect()
 
 
-def later(do: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
-    """Do it in a thread; what came of it."""
-    found: list[object] = []
-
-    def run() -> None:
-        try:
-            found.append(do())
-        except Exception as error:  # noqa: BLE001  it is what came of it
-            found.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread, found
-
-
 @pytest.mark.parametrize("size", [3, LARGE])
 def test_items_come_in_order_with_their_arrays_as_the_takers_own(channel, size):
     ours = channel(0)
@@ -96,7 +81,7 @@ def test_each_key_is_a_queue_of_its_own(channel):
     assert [ours.get_nowait(key=key) for key in (("env", 1), 3, "default")] == [("env", 1), 3, "default"]
 
 
-def test_a_bounded_channel_holds_its_producers_back(channel):
+def test_a_bounded_channel_holds_its_producers_back(channel, later):
     ours, theirs = channel(2), channel()
     ours.put(1)
     assert (ours.full(), ours.empty(), ours.qsize()) == (False, False, 1)
@@ -115,7 +100,7 @@ def test_a_bounded_channel_holds_its_producers_back(channel):
     assert (theirs.get(), len(theirs.get())) == (2, LARGE)
 
 
-def test_who_waits_longest_is_served_first():
+def test_who_waits_longest_is_served_first(later):
     run = new_run()
     host = ChannelHost(run)
     ours = Channel.create(run, "c", "driver")
@@ -159,7 +144,7 @@ def test_nothing_comes(channel):
     assert ours.get() == 1
 
 
-def test_a_closed_channel_is_emptied_and_then_says_so(channel):
+def test_a_closed_channel_is_emptied_and_then_says_so(channel, later):
     ours, theirs, third = channel(2), channel(), channel()
     ours.put(1)
     ours.put(2)
@@ -176,7 +161,7 @@ def test_a_closed_channel_is_emptied_and_then_says_so(channel):
         ours.put(4)
 
 
-def test_closing_wakes_who_waits(channel):
+def test_closing_wakes_who_waits(channel, later):
     ours, theirs = channel(0), channel()
     taking, found = later(theirs.get)
     taking.join(0.05)
@@ -185,7 +170,7 @@ def test_closing_wakes_who_waits(channel):
     assert isinstance(found[0], ChannelClosed)
 
 
-def test_a_batch_is_taken_up_to_its_weight(channel):
+def test_a_batch_is_taken_up_to_its_weight(channel, later):
     ours, theirs = channel(0), channel()
     for item, weight in enumerate((2, 3, 4)):
         ours.put(item, weight=weight)
@@ -221,7 +206,7 @@ def test_connecting_waits_for_the_channel_and_names_those_there_are(run):
         one.disconnect()
 
 
-def test_the_end_of_the_run_is_told_to_who_waits():
+def test_the_end_of_the_run_is_told_to_who_waits(later):
     name = new_run()
     host = ChannelHost(name)
     ours = Channel.create(name, "c", "env-0")

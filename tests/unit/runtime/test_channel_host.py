@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -63,20 +62,6 @@ def open_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-def in_thread(do: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
-    found: list[object] = []
-
-    def run() -> None:
-        try:
-            found.append(do())
-        except Exception as error:  # noqa: BLE001  it is what came of it
-            found.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread, found
-
-
 def test_a_caller_that_stands_still_in_the_middle_of_a_message_holds_up_nobody(run, channel):
     ours = channel(0)
     wire = connect(f"{run}/{HOST}", "env-0", "the host")
@@ -114,9 +99,9 @@ def test_a_message_that_cannot_be_read_ends_its_senders_wire_and_no_other(run, c
     assert ours.get() == 1
 
 
-def test_a_batch_larger_than_the_room_comes_together(channel):
+def test_a_batch_larger_than_the_room_comes_together(channel, later):
     ours, theirs = channel(2), channel()
-    taking, found = in_thread(lambda: theirs.get_batch(5))
+    taking, found = later(lambda: theirs.get_batch(5))
     for item in range(5):
         ours.put(item, weight=1, timeout_s=10)
     taking.join(10)
@@ -132,20 +117,20 @@ def test_what_a_batch_had_so_far_goes_back_when_it_gives_up(channel):
     assert (theirs.get(), theirs.get()) == (0, 1)
 
 
-def test_who_comes_behind_a_batch_is_served_when_that_gives_up(channel):
+def test_who_comes_behind_a_batch_is_served_when_that_gives_up(channel, later):
     ours, batching, single = channel(0), channel(), channel()
     ours.put(0, weight=1)
-    first, late = in_thread(lambda: batching.get_batch(5, timeout_s=0.3))
+    first, late = later(lambda: batching.get_batch(5, timeout_s=0.3))
     until(ours.empty)  # the batch has it
-    second, found = in_thread(lambda: single.get(timeout_s=10))
+    second, found = later(lambda: single.get(timeout_s=10))
     first.join(10)
     second.join(10)
     assert (type(late[0]), found) == (TimeoutError, [0])
 
 
-def test_a_closed_channel_gives_a_batch_what_it_had(channel):
+def test_a_closed_channel_gives_a_batch_what_it_had(channel, later):
     ours, theirs = channel(2), channel()
-    taking, found = in_thread(lambda: theirs.get_batch(5))
+    taking, found = later(lambda: theirs.get_batch(5))
     ours.put(LARGE, weight=1)
     until(ours.empty)
     ours.close()
@@ -223,9 +208,9 @@ def test_an_interrupted_get_takes_nothing_and_confuses_nobody(channel):
     assert theirs.get(timeout_s=10) == "later"
 
 
-def test_an_end_that_another_thread_is_using_says_so(host, channel):
+def test_an_end_that_another_thread_is_using_says_so(host, channel, later):
     ours = channel(0)
-    taking, found = in_thread(ours.get)
+    taking, found = later(ours.get)
     until(lambda: host._waiting)
     with pytest.raises(RuntimeError, match="another thread is using this end of the channel c"):
         ours.put(1)
@@ -241,16 +226,16 @@ def test_what_is_no_number_of_seconds_is_refused(channel, seconds):
         ours.get(timeout_s=seconds)
 
 
-def test_waiting_for_ever_is_possible(channel):
+def test_waiting_for_ever_is_possible(channel, later):
     ours, theirs = channel(0), channel()
-    taking, found = in_thread(lambda: theirs.get(timeout_s=float("inf")))
+    taking, found = later(lambda: theirs.get(timeout_s=float("inf")))
     taking.join(0.02)
     ours.put(1)
     taking.join(10)
     assert found == [1]
 
 
-def test_a_barrier_that_one_gives_up_is_over_for_all(run, host):
+def test_a_barrier_that_one_gives_up_is_over_for_all(run, host, later):
     def meet(wait_s: float) -> object:
         wire = connect(f"{run}/{HOST}", "env", "the host", 10)
         wire.send_object(Request("barrier", "env", number=3, wait_s=wait_s))
@@ -258,7 +243,7 @@ def test_a_barrier_that_one_gives_up_is_over_for_all(run, host):
         wire.close()
         return answer.error
 
-    patient, told = in_thread(lambda: meet(60))
+    patient, told = later(lambda: meet(60))
     until(lambda: host._waiting)
     assert str(meet(0.01)) == "2 of 3 ranks of env came to the barrier within 0.01 s"
     patient.join(10)
@@ -314,7 +299,7 @@ def test_a_killed_taker_takes_nothing_with_it_that_it_had_not_been_given(run, ho
     assert len(ours.get(key=0, timeout_s=10)) == len(LARGE)
 
 
-def test_closing_leaves_no_file_open_whatever_is_under_way():
+def test_closing_leaves_no_file_open_whatever_is_under_way(later):
     gc.collect()
     before = open_files()
     run = new_run()
@@ -323,8 +308,8 @@ def test_closing_leaves_no_file_open_whatever_is_under_way():
     ours.put(LARGE)
     others = [Channel.connect(run, "c", f"rank-{i}") for i in range(2)]
     threads = [
-        in_thread(lambda: others[0].put(LARGE)),
-        in_thread(lambda: others[1].get(key="empty")),
+        later(lambda: others[0].put(LARGE)),
+        later(lambda: others[1].get(key="empty")),
     ]
     until(lambda: len(host._waiting) == 2)
     host.close()

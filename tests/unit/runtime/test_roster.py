@@ -7,9 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from pickle import PicklingError
 
 import pytest
@@ -22,7 +20,6 @@ from rlark.runtime.placed import PlacedTrainer
 from rlark.runtime.subprocesses import Subprocesses
 from rlark.runtime.trainer import Workload
 from rlark.runtime.wire import EXCHANGE
-from rlark.runtime.worker import Worker
 
 PROGRAM = "toy_engine.program:PROGRAM"
 BIG = b"x" * 5_000_000
@@ -37,19 +34,6 @@ with Cluster.local(adders=1) as cluster:
     print(pid, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
-
-
-@pytest.fixture
-def adder(toys) -> type[Worker]:
-    from adding_workers import Adder
-
-    return Adder
-
-
-@pytest.fixture
-def cluster(toys, tmp_path: Path) -> Iterator[Cluster]:
-    with Cluster.local(adders=2, others=1, logs=tmp_path) as cluster:
-        yield cluster
 
 
 def gone(pid: int, within_s: float = 5.0) -> bool:

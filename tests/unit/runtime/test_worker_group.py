@@ -4,30 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from rlark.host import process
-from rlark.runtime.cluster import Cluster
 from rlark.runtime.failure import RunFailed
 from rlark.runtime.worker import Worker
 from rlark.runtime.worker_group import PerRank
-
-
-@pytest.fixture
-def adder(toys) -> type[Worker]:
-    from adding_workers import Adder
-
-    return Adder
-
-
-@pytest.fixture
-def cluster(toys, tmp_path: Path) -> Iterator[Cluster]:
-    with Cluster.local(adders=2, others=1, logs=tmp_path) as cluster:
-        yield cluster
-    assert not [one for one in cluster.roster.processes.values() if one is not None and process.alive(one)]
 
 
 def test_calls_reach_all_ranks_or_some_and_answer_in_their_order(cluster, adder):
