@@ -25,7 +25,7 @@ from rlark.errors import OK
 )
 @pass_session
 def resume(session: Session, job: str, updates: int) -> int:
-    """Replay K iterations of a Job from a checkpoint and compare every number, and the next checkpoint, bit for bit.
+    """Replay K iterations of a Job from a checkpoint and compare every number and checkpoint on the way, bit for bit.
 
     Without STEP it begins at the newest checkpoint after which the Job told so many iterations. The replay is a
     Job of its own, JOB-replay, on the same placement. Exit code: 0 all is the same, 100 something differs.

@@ -255,7 +255,7 @@ class Job:
         return Artifacts(self._transport, self.name)
 
     def checkpoints(self) -> list[JsonObject]:
-        """The checkpoints there are, oldest first: `iteration`, and the folder `path` on the node."""
+        """The checkpoints there are, oldest first: `iteration`, the folder `path` on the node, `engine` and `task`."""
         items: list[JsonObject] = self._transport.get(f"{self._path}/checkpoints")["items"]
         return items
 
